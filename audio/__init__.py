@@ -1,0 +1,1 @@
+"""What sound is: formats, frames, resampling, recordings. numpy only; no torch, no asyncio, no network."""

@@ -1,0 +1,1 @@
+"""Echoic memory: a small compressed state of the last speech segments, injected into a frozen model."""

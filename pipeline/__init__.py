@@ -1,0 +1,1 @@
+"""One conversation: asyncio stages joined by channels with limits."""

@@ -1,0 +1,157 @@
+"""Ports: what a stage needs from a model, and the tree of errors a model may raise.
+
+Adapters live in pipeline/backends/. Every port is awaited: how an adapter keeps its model off the event loop is
+the adapter's business (a Worker, a socket). Sound is float32 mono at 16 kHz, shape ``[samples]``, in [-1, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples = NDArray[np.float32]
+Role = Literal["system", "user", "assistant"]
+
+RATE_HZ = 16_000
+VAD_FRAME_SAMPLES = 512
+
+
+class EchoicError(Exception):
+    """Anything that Echoic itself reports: what happened, where, and what to do."""
+
+
+class InputError(EchoicError):
+    """What was given cannot be used: a file, a setting, a message."""
+
+
+class StoreError(EchoicError):
+    """A model is missing, corrupt, or cannot be fetched."""
+
+
+class StageError(EchoicError):
+    """A stage failed: its turn ends as failed, the session lives."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(f"{stage}: {message}")
+        self.stage = stage
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation as the model reads it."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the model reads. ``open``: the last message is still being spoken, more of it may follow."""
+
+    messages: tuple[Message, ...]
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What a recogniser heard in one stretch of sound.
+
+    ``padded``: the guarded fall-back to the 30 s window was needed.
+    """
+
+    text: str
+    avg_logprob: float = 0.0
+    no_speech_prob: float = 0.0
+    padded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token: its id and the text it adds ("" while a character is incomplete)."""
+
+    id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    """What one prefill did to the KV cache, in tokens: kept, dropped, computed."""
+
+    kept: int
+    cropped: int
+    computed: int
+
+
+class VoiceActivity(Protocol):
+    """Speech probability, frame by frame. One per conversation: it carries state from frame to frame."""
+
+    async def push(self, frame: Samples) -> float:
+        """The probability in [0, 1] that this frame of 512 samples holds speech."""
+
+    def reset(self) -> None:
+        """Forget what was heard."""
+
+
+class TurnEnd(Protocol):
+    """Judges by the sound whether the speaker is done."""
+
+    async def judge(self, sound: Samples) -> float:
+        """The probability in [0, 1] that the turn is over, from the last seconds of it."""
+
+
+class Recogniser(Protocol):
+    """Speech to text for one stretch of sound; keeps nothing between calls."""
+
+    async def recognise(self, sound: Samples, *, prompt: str = "", prefix: str = "") -> Hypothesis:
+        """What was said. ``prompt``: the text before this sound. ``prefix``: words of it already known."""
+
+
+class Conversation(Protocol):
+    """A language model's working memory of one conversation. Calls do not overlap."""
+
+    async def prefill(self, prompt: Prompt) -> Prefill:
+        """Read as much of the prompt as cannot change any more, ahead of time."""
+
+    def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
+        """Stream the reply to the prompt; closing the iterator stops the model."""
+
+    async def end_of_turn(self, prompt: Prompt) -> float | None:
+        """The model's own probability that the user is done after this prompt; None where it cannot tell."""
+
+    async def close(self) -> None:
+        """Free the memory."""
+
+
+class LanguageModel(Protocol):
+    """One set of weights; makes a Conversation for every session."""
+
+    def open(self) -> Conversation:
+        """A conversation with an empty memory."""
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A spoken phrase: float32 mono ``[samples]`` at ``rate_hz`` and when each character of the text begins.
+
+    ``starts_ms`` and ``durations_ms`` have one entry a character of ``text``, relative to the first sample.
+    """
+
+    samples: Samples
+    rate_hz: int
+    text: str
+    starts_ms: tuple[int, ...]
+    durations_ms: tuple[int, ...]
+
+
+class Voice(Protocol):
+    """Text to speech, a phrase at a time."""
+
+    async def speak(self, phrase: str, speed: float = 1.0) -> Speech:
+        """The phrase as sound, without silence in front of it."""

@@ -1,0 +1,1 @@
+"""The doors: the Realtime endpoint and the speech socket."""

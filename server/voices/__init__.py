@@ -1,0 +1,1 @@
+"""Voices the speech socket can speak with, one file an engine."""
