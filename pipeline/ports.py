@@ -60,6 +60,7 @@ class Prompt:
 class Hypothesis:
     """What a recogniser heard in one stretch of sound.
 
+    ``ends``: for each word of the text the sample of the stretch at which it ends, where that was asked for.
     ``padded``: the guarded fall-back to the 30 s window was needed.
     """
 
@@ -67,6 +68,7 @@ class Hypothesis:
     avg_logprob: float = 0.0
     no_speech_prob: float = 0.0
     padded: bool = False
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,14 @@ class TurnEnd(Protocol):
 class Recogniser(Protocol):
     """Speech to text for one stretch of sound; keeps nothing between calls."""
 
-    async def recognise(self, sound: Samples, *, prompt: str = "", prefix: str = "") -> Hypothesis:
-        """What was said. ``prompt``: the text before this sound. ``prefix``: words of it already known."""
+    async def recognise(
+        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False
+    ) -> Hypothesis:
+        """What was said, silence being assumed after the last sample.
+
+        ``prompt``: the text before this sound. ``prefix``: what the text of this sound is known to begin with;
+        the hypothesis begins with it too. ``timed``: say when each word ends.
+        """
 
 
 class Conversation(Protocol):
@@ -119,8 +127,12 @@ class Conversation(Protocol):
     def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
         """Stream the reply to the prompt; closing the iterator stops the model."""
 
-    async def end_of_turn(self, prompt: Prompt) -> float | None:
-        """The model's own probability that the user is done after this prompt; None where it cannot tell."""
+    @property
+    def text_done(self) -> float | None:
+        """The probability that a sentence ends where the user stopped, known once ``generate`` has yielded.
+
+        None where the model cannot tell.
+        """
 
     async def close(self) -> None:
         """Free the memory."""

@@ -7,7 +7,10 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import Any, ParamSpec, TypeVar
+
+from pipeline.cores import Cores
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,8 +30,11 @@ class Worker:
     construction. Cancelling the await drops a job that has not begun; one that runs is finished and forgotten.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, cores: Cores | None = None, threads: int = 1) -> None:
+        """``cores``: taken for each job, as many as the model computes with; None for jobs too small to matter."""
         self.name = name
+        self._cores = cores
+        self._threads = threads
         self._jobs: queue.Queue[tuple[Future[Any], Callable[[], Any]] | None] = queue.Queue(MAX_WAITING_JOBS)
         self._thread = threading.Thread(target=self._work, name=f"echoic-{name}", daemon=True)
         self._thread.start()
@@ -60,6 +66,7 @@ class Worker:
             if not future.set_running_or_notify_cancel():
                 continue
             try:
-                future.set_result(job())
+                with self._cores.take(self._threads) if self._cores else nullcontext():
+                    future.set_result(job())
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller, whatever it is
                 future.set_exception(error)

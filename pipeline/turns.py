@@ -1,0 +1,458 @@
+"""TurnKeeper: the only owner of turn numbers, drafts and commits; drawn in docs/turn-taking.md.
+
+A pure state machine. It is told what happens (voice events, frames, transcripts, verdicts, the fate of drafts and
+replies) and answers with actions for the session to carry out, in order. Positions are samples at 16 kHz since
+the session began; ``now`` is seconds on the session's clock. It never waits, does I/O or looks at a clock itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from enum import Enum
+
+from pipeline.actions import (
+    Action,
+    BeginTurn,
+    Commit,
+    Cut,
+    Draft,
+    DropDraft,
+    EndTurn,
+    FailTurn,
+    FinishHearing,
+    ForgetHeard,
+    Hear,
+    Judge,
+    PausePlayback,
+    Reopen,
+    ResumePlayback,
+)
+from pipeline.config import TurnConfig
+from pipeline.endpointing import Evidence, wait_ms
+from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
+from pipeline.interruption import Interruption, classify
+from pipeline.ports import RATE_HZ
+from pipeline.timing import EndedBy
+
+SAMPLES_PER_MS = RATE_HZ // 1000
+# Silences after which the sound is judged again while the turn is still undecided.
+JUDGE_AT_MS = (0.0, 200.0, 400.0, 700.0, 1100.0)
+
+
+# --- what it remembers ---
+
+
+class Phase(Enum):
+    """Where the user's utterance stands."""
+
+    SPEAKING = "speaking"
+    PAUSED = "paused"
+    DECIDED = "decided"  # over by all evidence; the commit waits for the draft's first audio
+
+
+class Floor(Enum):
+    """Where the reply stands."""
+
+    FREE = "free"
+    SILENT = "silent"  # committed, nothing heard yet
+    PLAYING = "playing"
+    SUSPENDED = "suspended"  # somebody speaks over it
+
+
+@dataclass(slots=True)
+class Utterance:
+    """What the user is saying; ``turn`` is 0 while it is only speech over a reply."""
+
+    start: int
+    began_at: float
+    turn: int = 0
+    phase: Phase = Phase.SPEAKING
+    end: int = 0
+    text: str = ""
+    heard_until: int = 0
+    final: str | None = None
+    sound_done: float | None = None
+    text_done: float | None = None
+    judged: int = 0
+    verdict_due: bool = False
+    interrupts: bool = False
+    draft: Draft | None = None
+    audio_ready: bool = False
+    decided_at: float = 0.0
+    ended_by: EndedBy | None = None
+    dismissed: bool = False
+
+    def pause(self, end: int) -> None:
+        """A pause after the last speech sample ``end``: what was concluded about earlier pauses is void."""
+        self.phase, self.end, self.final = Phase.PAUSED, end, None
+        self.sound_done, self.judged, self.verdict_due = None, 0, False
+
+    def resume(self) -> None:
+        """The user goes on: the utterance is open again."""
+        self.phase, self.final, self.ended_by = Phase.SPEAKING, None, None
+
+    @property
+    def wants_reply(self) -> bool:
+        """Whether there are words to answer; "stop" over a reply wants silence."""
+        return bool(self.final) and not (self.interrupts and classify(self.final) is Interruption.STOP)
+
+    def evidence(self) -> Evidence:
+        """What speaks for or against the turn being over."""
+        return Evidence(self.final or self.text, self.sound_done, self.text_done)
+
+
+class TurnKeeper:
+    """Decides when the user is done and what interrupts a reply."""
+
+    def __init__(self, config: TurnConfig, gap_ms: float = 600.0) -> None:
+        self._config = config
+        self._gap_s = gap_ms / 1000
+        self._numbers = itertools.count(1)
+        self._utterance: Utterance | None = None
+        self._committed: Utterance | None = None  # reopenable until something of the reply was heard
+        self._reply_turn = 0
+        self._floor = Floor.FREE
+        self._position = 0
+        self._last_speech = 0
+        self._frame_at = 0.0
+        self._drafts_made = 0
+
+    @property
+    def floor(self) -> Floor:
+        """Where the reply stands."""
+        return self._floor
+
+    @property
+    def phase(self) -> Phase | None:
+        """Where the user's utterance stands; None while nobody speaks."""
+        return self._utterance.phase if self._utterance else None
+
+    # --- the user's voice ---
+
+    def on_voice(self, event: VoiceEvent, now: float) -> list[Action]:
+        """Speech began, paused or went on."""
+        match event:
+            case SpeechStarted(start) | SpeechResumed(start):
+                return self._speech(start, now)
+            case SpeechPaused(end):
+                return self._pause(end)
+
+    def on_frame(self, position: int, last_speech: int, now: float) -> list[Action]:
+        """Sound up to ``position`` has been listened to; the last sample that sounded like speech is known."""
+        self._position, self._last_speech, self._frame_at = position, last_speech, now
+        return self.on_time(now)
+
+    def on_time(self, now: float) -> list[Action]:
+        """Time passes; call it at every frame, and now and then when no frames come."""
+        utterance = self._utterance
+        if utterance is None:
+            return []
+        if not utterance.turn:
+            return self._over_reply(utterance)
+        if utterance.phase is Phase.SPEAKING:
+            return self._still_speaking(utterance, now)
+        if utterance.phase is Phase.PAUSED:
+            return self._still_silent(utterance, now)
+        return self._commit_if_ready(utterance, now)
+
+    def silence_ms(self, now: float) -> float:
+        """Since the last speech sample: in the sound, and on the clock once the sound has stopped coming."""
+        utterance = self._utterance
+        if utterance is None or utterance.phase is Phase.SPEAKING:
+            return 0.0
+        stalled = now - self._frame_at
+        missing = stalled * 1000 if stalled > self._gap_s else 0.0
+        return (self._position - utterance.end) / SAMPLES_PER_MS + missing
+
+    # --- what the stages found ---
+
+    def on_partial(self, partial: Partial, now: float) -> list[Action]:
+        """A transcript so far."""
+        utterance = self._utterance
+        if utterance is None or utterance.final is not None:
+            return []
+        utterance.text = f"{partial.stable} {partial.unstable}".strip()
+        utterance.heard_until = partial.until
+        if not utterance.turn:
+            return self._judge_interruption(utterance, now)
+        return []
+
+    def on_final(self, final: Final, now: float) -> list[Action]:
+        """The transcript at a pause; one for an earlier pause is stale and ignored."""
+        utterance = self._utterance
+        if utterance is None or utterance.phase is Phase.SPEAKING or final.until != utterance.end:
+            return []
+        utterance.final = utterance.text = final.text
+        if not utterance.turn:
+            return self._settle_interruption(utterance, now)
+        return [*self._draft_if_early(utterance), *self.on_time(now)]
+
+    def on_judgement(self, probability: float, until: int, now: float) -> list[Action]:
+        """The sound's verdict on the pause after ``until``."""
+        utterance = self._utterance
+        if utterance is None or utterance.phase is Phase.SPEAKING or until != utterance.end:
+            return []
+        utterance.sound_done, utterance.verdict_due = probability, False
+        return self.on_time(now) if utterance.turn else []
+
+    def on_text_done(self, draft: Draft, probability: float, now: float) -> list[Action]:
+        """The language model's verdict on the draft's text."""
+        utterance = self._utterance
+        if utterance is None or utterance.draft != draft:
+            return []
+        utterance.text_done = probability
+        return self.on_time(now)
+
+    def on_audio_ready(self, draft: Draft, now: float) -> list[Action]:
+        """The draft's first audio is made, or it failed: there is nothing to wait for."""
+        utterance = self._utterance
+        if utterance is None or utterance.draft != draft:
+            return []
+        utterance.audio_ready = True
+        return self.on_time(now)
+
+    def on_hearing_failed(self, reason: str) -> list[Action]:
+        """The transcriber failed: the turn it worked for cannot be answered."""
+        utterance = self._utterance
+        if utterance is None:
+            return []
+        return self._fail(utterance, reason) if utterance.turn else [*self._dismiss(utterance), *self._forget()]
+
+    # --- the fate of the reply ---
+
+    def on_reply_heard(self, turn: int) -> None:
+        """The first audio of the reply has left: from now on the user interrupts it."""
+        if turn == self._reply_turn and self._floor is Floor.SILENT:
+            self._floor, self._committed = Floor.PLAYING, None
+
+    def on_reply_done(self, turn: int, now: float) -> list[Action]:
+        """The reply was played to its end, failed, or was cut: the floor is free."""
+        if turn != self._reply_turn:
+            return []
+        self._release_floor()
+        utterance = self._utterance
+        if utterance is None or utterance.turn:
+            return []
+        if utterance.dismissed:
+            return self._forget()
+        return [*self._promote(utterance), *self.on_time(now)]
+
+    # --- the client's own wishes ---
+
+    def client_turn(self) -> tuple[int, list[Action]]:
+        """A typed or asked-for turn takes the floor; returns its number."""
+        actions: list[Action] = self.client_cancel()
+        self._reply_turn, self._floor, self._committed = next(self._numbers), Floor.SILENT, None
+        return self._reply_turn, actions
+
+    def client_cancel(self) -> list[Action]:
+        """The client cuts the reply."""
+        if self._floor is Floor.FREE:
+            return []
+        turn = self._reply_turn
+        self._release_floor()
+        utterance = self._utterance
+        return self._promote(utterance, Cut(turn)) if utterance and not utterance.turn else [Cut(turn)]
+
+    # --- the user's turn, from its first word to its commit ---
+
+    def _speech(self, start: int, now: float) -> list[Action]:
+        utterance = self._utterance
+        if utterance is None:
+            return self._first_speech(start, now)
+        if utterance.ended_by is EndedBy.LONGEST_TURN or utterance.phase is Phase.SPEAKING:
+            return []
+        utterance.resume()
+        if not utterance.turn:
+            return []
+        return [*self._drop_draft(utterance), Reopen(utterance.turn, committed=False)]
+
+    def _first_speech(self, start: int, now: float) -> list[Action]:
+        if self._floor is Floor.SILENT and self._committed is not None:
+            utterance, self._committed = self._committed, None
+            utterance.resume()
+            utterance.draft, utterance.audio_ready = None, False
+            self._utterance = utterance
+            self._release_floor()
+            return [Reopen(utterance.turn, committed=True)]
+        self._utterance = Utterance(start, now)
+        match self._floor:
+            case Floor.FREE:
+                return [*self._promote(self._utterance), Hear(start)]
+            case Floor.SILENT:  # a reply to typed words, not heard yet: there is nothing to take back
+                return [*self._cut(self._utterance), Hear(start)]
+            case Floor.PLAYING | Floor.SUSPENDED:
+                return [Hear(start)]
+
+    def _promote(self, utterance: Utterance, cut: Cut | None = None) -> list[Action]:
+        """Speech becomes a turn, with whatever is known of it already; it may cut a reply.
+
+        The turn begins before the cut, so that a client hears of the speech first and stops playing at once. The
+        draft comes after it, so that it knows what was heard of the reply.
+        """
+        utterance.turn, self._drafts_made = next(self._numbers), 0
+        begin = BeginTurn(utterance.turn, utterance.start)
+        return [begin, *([cut] if cut else []), *self._draft_if_early(utterance)]
+
+    def _pause(self, end: int) -> list[Action]:
+        utterance = self._utterance
+        if utterance is None or utterance.phase is not Phase.SPEAKING:
+            return []
+        utterance.pause(end)
+        if not utterance.turn:
+            return self._pause_over_reply(utterance)
+        return [FinishHearing(end), *self._next_judgement(utterance, 0.0)]
+
+    def _still_speaking(self, utterance: Utterance, now: float) -> list[Action]:
+        if (now - utterance.began_at) * 1000 < self._config.longest_turn_ms:
+            return []
+        utterance.pause(self._position)
+        utterance.ended_by = EndedBy.LONGEST_TURN
+        return [FinishHearing(self._position)]
+
+    def _still_silent(self, utterance: Utterance, now: float) -> list[Action]:
+        silence = self.silence_ms(now)
+        judge = self._next_judgement(utterance, silence)
+        if utterance.final is None:
+            overdue = silence > self._config.longest_wait_ms + self._config.transcript_patience_ms
+            return self._fail(utterance, "the transcript did not come in time") if overdue else judge
+        wait = wait_ms(utterance.evidence(), self._config)
+        if utterance.ended_by is None and silence < wait:
+            return judge
+        if utterance.ended_by is None:
+            utterance.ended_by = self._clock_that_fired(wait, now)
+        if not utterance.wants_reply:
+            return self._end(utterance)
+        utterance.phase, utterance.decided_at = Phase.DECIDED, now
+        return [*self._draft(utterance), *self._commit_if_ready(utterance, now)]
+
+    def _clock_that_fired(self, wait: float, now: float) -> EndedBy:
+        if now - self._frame_at > self._gap_s:
+            return EndedBy.NO_AUDIO
+        return EndedBy.LONGEST_WAIT if wait >= self._config.longest_wait_ms else EndedBy.EVIDENCE
+
+    def _next_judgement(self, utterance: Utterance, silence: float) -> list[Action]:
+        due = utterance.judged < len(JUDGE_AT_MS) and silence >= JUDGE_AT_MS[utterance.judged]
+        if not due or utterance.verdict_due:
+            return []
+        utterance.judged += 1
+        utterance.verdict_due = True
+        return [Judge(utterance.end)]
+
+    def _commit_if_ready(self, utterance: Utterance, now: float) -> list[Action]:
+        waited_ms = (now - utterance.decided_at) * 1000
+        if not utterance.audio_ready and waited_ms < self._config.commit_patience_ms:
+            return []
+        if utterance.draft is None or utterance.ended_by is None:
+            return []
+        self._utterance, self._committed = None, utterance
+        self._reply_turn, self._floor = utterance.turn, Floor.SILENT
+        number, text = utterance.draft.number, utterance.draft.text
+        return [Commit(utterance.turn, number, text, utterance.ended_by, utterance.decided_at)]
+
+    # --- drafts ---
+
+    def _draft_if_early(self, utterance: Utterance) -> list[Action]:
+        """At a pause a draft is started before the turn is over, as often as the budget allows."""
+        allowed = self._config.drafts and self._drafts_made < self._config.max_drafts
+        return self._draft(utterance) if allowed and utterance.wants_reply else []
+
+    def _draft(self, utterance: Utterance) -> list[Action]:
+        text = spoken_form(utterance.final or "")
+        if utterance.draft is not None and utterance.draft.text == text:
+            return []
+        dropped = self._drop_draft(utterance)
+        self._drafts_made += 1
+        utterance.draft = Draft(utterance.turn, self._drafts_made, text)
+        return [*dropped, utterance.draft]
+
+    def _drop_draft(self, utterance: Utterance) -> list[Action]:
+        if utterance.draft is None:
+            return []
+        dropped = DropDraft(utterance.turn, utterance.draft.number)
+        utterance.draft, utterance.text_done, utterance.audio_ready = None, None, False
+        return [dropped]
+
+    def _end(self, utterance: Utterance) -> list[Action]:
+        self._utterance = None
+        ended_by = utterance.ended_by or EndedBy.EVIDENCE
+        return [
+            *self._drop_draft(utterance),
+            EndTurn(utterance.turn, ended_by, utterance.final or ""),
+            ForgetHeard(),
+        ]
+
+    def _fail(self, utterance: Utterance, reason: str) -> list[Action]:
+        self._utterance = None
+        return [*self._drop_draft(utterance), FailTurn(utterance.turn, reason), ForgetHeard()]
+
+    # --- speech over a reply ---
+
+    def _over_reply(self, utterance: Utterance) -> list[Action]:
+        if utterance.phase is not Phase.SPEAKING or utterance.dismissed:
+            return []
+        spoken = self._spoken_ms(utterance)
+        if self._floor is Floor.PLAYING and spoken >= self._config.barge_in_ms:
+            self._floor = Floor.SUSPENDED
+            return [PausePlayback(self._reply_turn)]
+        if spoken >= self._config.barge_in_sure_ms and not utterance.heard_until:
+            return self._cut(utterance)
+        if spoken >= self._config.backchannel_ms:
+            return self._cut(utterance) if utterance.text else self._dismiss(utterance)
+        return []
+
+    def _judge_interruption(self, utterance: Utterance, now: float) -> list[Action]:
+        """Words come in while somebody speaks over the reply."""
+        kind = classify(utterance.text)
+        sure = self._spoken_ms(utterance) >= self._config.barge_in_word_ms
+        if kind is Interruption.STOP or (kind is Interruption.WORDS and sure):
+            return self._cut(utterance)
+        return []
+
+    def _pause_over_reply(self, utterance: Utterance) -> list[Action]:
+        if self._floor is Floor.PLAYING and not utterance.dismissed:
+            return self._forget()  # too short to be speech
+        return [FinishHearing(utterance.end)]
+
+    def _settle_interruption(self, utterance: Utterance, now: float) -> list[Action]:
+        """Somebody spoke over the reply and paused; the transcript says what it was."""
+        kind = classify(utterance.final or "")
+        if kind in (Interruption.NOTHING, Interruption.BACKCHANNEL):
+            return [*self._dismiss(utterance), *self._forget()]
+        return [*self._cut(utterance), *self.on_time(now)]
+
+    def _cut(self, utterance: Utterance) -> list[Action]:
+        cut = Cut(self._reply_turn)
+        utterance.interrupts = True
+        self._release_floor()
+        return self._promote(utterance, cut)
+
+    def _dismiss(self, utterance: Utterance) -> list[Action]:
+        """It is no interruption so far; words may still make it one."""
+        utterance.dismissed = True
+        if self._floor is not Floor.SUSPENDED:
+            return []
+        self._floor = Floor.PLAYING
+        return [ResumePlayback(self._reply_turn)]
+
+    def _forget(self) -> list[Action]:
+        self._utterance = None
+        return [ForgetHeard()]
+
+    def _spoken_ms(self, utterance: Utterance) -> float:
+        until = self._last_speech if utterance.phase is Phase.SPEAKING else utterance.end
+        return (until - utterance.start) / SAMPLES_PER_MS
+
+    def _release_floor(self) -> None:
+        self._floor, self._reply_turn, self._committed = Floor.FREE, 0, None
+
+
+def spoken_form(text: str) -> str:
+    """The text as the model is given it, stable against what a recogniser is of two minds about.
+
+    White space is collapsed, the first letter is large, and a full stop, comma or dash at the end is left out, so
+    that a draft is not thrown away for a trailing dot. A question mark stays: it changes the answer.
+    """
+    plain = " ".join(text.split()).rstrip(" .,;:-…")
+    return plain[:1].upper() + plain[1:]
