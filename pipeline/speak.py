@@ -1,0 +1,298 @@
+"""The speech stage: a reply's tokens to speech over a WebSocket that speaks the ElevenLabs protocol.
+
+One multi-context socket a session, one context a reply or draft. The server may be the one in this process, one on
+another machine or the hosted service: phrases are cut here and each is sent with ``flush``, so that none of them
+waits for more text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.protocol import State
+
+from pipeline.channel import Channel, ChannelClosed
+from pipeline.frames import SpokenAudio
+from pipeline.phrases import PhraseCutter
+from pipeline.ports import StageError
+from pipeline.speakable import Speakable
+from pipeline.speech_wire import ServerMessage, WordTimes, stream_url
+
+# A reply takes no more text while this much of its sound waits to be taken: a draft that is held back, or a reply
+# that is played in real time, slows the model down instead of filling the memory.
+ENOUGH_AUDIO_MS = 20_000.0
+# What is on its way by then still fits, even a whole reply that was given in one piece. Beyond, the context fails:
+# to wait instead would hold up the audio of the other contexts, and the pongs that keep the connection alive.
+MAX_AUDIO_MS = 300_000.0
+
+CONNECT_TIMEOUT_S = 5.0
+SEND_TIMEOUT_S = 5.0  # a server that takes no text for this long is as good as dead
+CLOSE_TIMEOUT_S = 1.0
+MAX_MESSAGE_BYTES = 1 << 24  # some servers send a phrase in one message
+
+
+class SpeechLink:
+    """The session's way to speech: one socket, made with the first reply and made anew after it was lost.
+
+    ``async with SpeechLink(...) as link`` belongs into the task that owns the session: it owns the task that reads
+    the socket, and on leaving every context ends, the socket is closed and that task is done.
+
+    ``url`` is the server's base, for example ``ws://127.0.0.1:8080`` or ``wss://api.elevenlabs.io``; a query in it
+    (``?model_id=...``) is passed on. The server has to speak ``pcm_{rate_hz}``.
+    """
+
+    def __init__(self, url: str, voice: str, rate_hz: int = 24_000, api_key: str | None = None) -> None:
+        self._url = stream_url(url, voice, rate_hz)
+        self._rate_hz = rate_hz
+        self._headers = {"xi-api-key": api_key} if api_key else {}
+        self._numbers = itertools.count(1)
+        self._connecting = asyncio.Lock()
+        self._connection: _Connection | None = None
+        self._tasks = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+        # The reader has ended by itself. What the body raised is not the group's business; a bug in the reader is.
+        await self._tasks.__aexit__(None, None, None)
+
+    async def open(self, context: str) -> SpeechContext:
+        """A context for one reply or draft; connects if need be. Raises StageError if it cannot."""
+        async with self._connecting:
+            if self._connection is None or not self._connection.is_open:
+                self._connection = _Connection(await self._connect(), _without_query(self._url), self._rate_hz)
+                self._tasks.create_task(self._connection.run_reader())
+        # A number, because a late message of a cancelled context must not reach a new one of the same name.
+        return self._connection.open(f"{context}-{next(self._numbers)}")
+
+    async def close(self) -> None:
+        """End what is open, with a StageError for who still listens, and close the socket."""
+        if self._connection is not None:
+            await self._connection.close("the session has ended")
+
+    async def _connect(self) -> ClientConnection:
+        host = urlsplit(self._url).hostname
+        try:
+            return await connect(
+                self._url,
+                additional_headers=self._headers,
+                open_timeout=CONNECT_TIMEOUT_S,
+                close_timeout=CLOSE_TIMEOUT_S,
+                max_size=MAX_MESSAGE_BYTES,
+                compression=None,  # base64 of noise-like samples hardly shrinks
+                proxy=None if host in ("127.0.0.1", "::1", "localhost") else True,
+            )
+        except (OSError, InvalidHandshake, InvalidURI) as error:
+            where = _without_query(self._url)
+            raise StageError("speech", f"cannot connect to {where}: {error}; is the speech server up?") from error
+
+
+class SpeechContext:
+    """One reply (or draft) on its way to sound. ``say`` and ``finish`` may run in another task than ``audio``.
+
+    ``first_phrase_at`` and ``first_audio_at`` are event loop times, None until then.
+    """
+
+    def __init__(self, connection: _Connection, name: str, rate_hz: int) -> None:
+        self.name = name
+        self.first_phrase_at: float | None = None
+        self.first_audio_at: float | None = None
+        self._connection = connection
+        self._rate_hz = rate_hz
+        self._speakable = Speakable()
+        self._cutter = PhraseCutter()
+        self._words = WordTimes(rate_hz)
+        self._samples = 0
+        self._audio = Channel[SpokenAudio](f"speech {name}", MAX_AUDIO_MS, size=lambda piece: piece.duration_ms)
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._failure: str | None = None
+
+    async def say(self, text: str) -> None:
+        """More of the reply, as the model writes it. Waits while there is enough audio that nobody has taken.
+
+        Raises StageError once the context has failed; says nothing more once it was cancelled.
+        """
+        await self._send_phrases(self._cutter.push(self._speakable.push(text)))
+
+    async def finish(self) -> None:
+        """The reply is complete: speak the rest of it. Raises StageError once the context has failed."""
+        await self._send_phrases(self._cutter.finish(self._speakable.finish()))
+        if self.first_phrase_at is None:
+            await self.end()  # nothing was said: the server does not know of this context
+            self._connection.forget(self)
+        elif not self._audio.closed:
+            await self._connection.send({"context_id": self.name, "close_context": True})
+
+    async def audio(self) -> AsyncIterator[SpokenAudio]:
+        """The reply's sound, until it is complete or cancelled. Raises StageError where it fails.
+
+        A piece carries the words that end in it; none if the server sends no alignment.
+        """
+        async for piece in self._audio:
+            self._update_room()
+            yield piece
+        self._check()
+
+    async def cancel(self) -> None:
+        """Stop now: what is queued is dropped, and nothing of this context arrives any more. Never fails."""
+        await self.end()
+        await self._audio.discard()
+        if self._connection.forget(self) and self.first_phrase_at is not None:
+            await self._connection.drop(self.name)
+
+    async def receive(self, message: ServerMessage) -> None:
+        """Take a message of the server; for the connection."""
+        pcm = message.audio or b""
+        words = self._words.push(message.alignment, self._samples) if message.alignment else ()
+        if message.final:
+            words += self._words.finish()
+        if pcm or words:
+            await self._queue(SpokenAudio(pcm, self._rate_hz, words))
+        if message.final:
+            await self.end()
+
+    async def end(self, failure: str | None = None) -> None:
+        """No audio follows; for the connection. With a failure, that is what ``say`` and ``audio`` raise."""
+        if not self._audio.closed:
+            self._failure = failure
+        await self._audio.close()
+        self._has_room.set()
+
+    async def _send_phrases(self, phrases: list[str]) -> None:
+        for phrase in phrases:
+            if self.first_phrase_at is None:
+                self.first_phrase_at = _now()
+            await self._has_room.wait()
+            self._check()
+            if self._audio.closed:
+                return
+            text = " ".join(phrase.split()) + " "  # the protocol's pieces of text end with a space
+            await self._connection.send({"text": text, "context_id": self.name, "flush": True})
+        self._check()
+
+    async def _queue(self, piece: SpokenAudio) -> None:
+        if self.first_audio_at is None:
+            self.first_audio_at = _now()
+        if self._audio.depth + piece.duration_ms > MAX_AUDIO_MS:
+            await self._connection.fail(self, f"{MAX_AUDIO_MS / 1000:.0f} s of audio wait to be taken")
+            return
+        self._samples += len(piece.pcm) // 2
+        with suppress(ChannelClosed):  # cancelled just now
+            await self._audio.send(piece)
+        self._update_room()
+
+    def _update_room(self) -> None:
+        if self._audio.depth < ENOUGH_AUDIO_MS or self._audio.closed:
+            self._has_room.set()
+        else:
+            self._has_room.clear()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StageError("speech", self._failure)
+
+
+class _Connection:
+    """One socket with the contexts that live on it: when it dies, they fail."""
+
+    def __init__(self, socket: ClientConnection, peer: str, rate_hz: int) -> None:
+        self._socket = socket
+        self._peer = peer
+        self._rate_hz = rate_hz
+        self._contexts: dict[str, SpeechContext] = {}
+        self._closing = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self._closing and self._socket.state is State.OPEN
+
+    def open(self, name: str) -> SpeechContext:
+        self._contexts[name] = context = SpeechContext(self, name, self._rate_hz)
+        return context
+
+    def forget(self, context: SpeechContext) -> bool:
+        """Whether the context was still in use; whatever comes for it from now on is ignored."""
+        return self._contexts.pop(context.name, None) is not None
+
+    async def send(self, message: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await self._socket.send(json.dumps(message))
+        except ConnectionClosed as error:
+            raise StageError("speech", f"the connection to {self._peer} was lost: {error}") from error
+        except TimeoutError as error:
+            raise StageError("speech", f"{self._peer} took no text for {SEND_TIMEOUT_S} s") from error
+
+    async def fail(self, context: SpeechContext, reason: str) -> None:
+        """End one context with an error; the others go on."""
+        self.forget(context)
+        await context.end(reason)
+        await self.drop(context.name)
+
+    async def drop(self, name: str) -> None:
+        """Have the server stop a context. ``immediate`` is this project's own; elsewhere it finishes unheard."""
+        with suppress(StageError):  # then the server has stopped all of them
+            await self.send({"context_id": name, "close_context": True, "immediate": True})
+
+    async def close(self, reason: str) -> None:
+        self._closing = True
+        while self._contexts:
+            await self._contexts.popitem()[1].end(reason)
+        await self._socket.close()
+
+    async def run_reader(self) -> None:
+        """Hand every message to its context until the socket closes; then whoever is left has failed."""
+        reason = f"{self._peer} closed the connection"
+        try:
+            async for raw in self._socket:
+                await self._dispatch(raw)
+        except ConnectionClosed as error:
+            reason = f"the connection to {self._peer} was lost: {error}"
+        except _ServerError as error:
+            reason = f"{self._peer}: {error}"
+        await self.close(reason)
+
+    async def _dispatch(self, raw: str | bytes) -> None:
+        try:
+            message = ServerMessage.model_validate_json(raw)
+        except ValidationError as error:
+            raise _ServerError(f"a message that is none of this protocol: {error.errors()[0]['msg']}") from error
+        context = self._contexts.get(message.context or "")
+        if message.error is not None:
+            text = message.message or message.error
+            if message.context is None:
+                raise _ServerError(text)
+            if context is not None:
+                await self.fail(context, f"{self._peer}: {text}")
+        elif context is not None:
+            await context.receive(message)
+            if message.final:
+                self.forget(context)
+
+
+class _ServerError(Exception):
+    """The server reports that it cannot go on, or sends what this protocol does not know."""
+
+
+def _without_query(url: str) -> str:
+    return url.partition("?")[0]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
