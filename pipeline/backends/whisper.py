@@ -1,0 +1,239 @@
+"""Whisper on CTranslate2, fast on short sound: encoded at its real length instead of in a window of 30 s.
+
+Whisper was trained on 30 s windows, and encoding one takes a processor core most of a second, however little is
+in it. The encoder takes any length, and 3 s cost a twentieth. The price: without a window of silence after the
+speech the decoder may start over at its end. So a second of silence is added, and a text that repeats itself is
+cut where it begins to (a passing hypothesis) or decoded again with the rest of the window in view (a final one).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import numpy as np
+from faster_whisper import WhisperModel
+from faster_whisper.audio import pad_or_trim
+from faster_whisper.tokenizer import Tokenizer
+
+from pipeline.backends.repetition import without_repetition
+from pipeline.backends.stage import failing_as
+from pipeline.cores import Cores
+from pipeline.ports import RATE_HZ, Hypothesis, InputError, Samples
+from pipeline.worker import Worker
+
+STAGE = "speech recognition"
+WINDOW_FRAMES = 3000  # of features, 10 ms each; the encoder makes one of two
+FRAME_SAMPLES = RATE_HZ // 50  # of sound, in one frame of the encoder's output
+SLACK_SAMPLES = RATE_HZ
+LONGEST_SAMPLES = 28 * RATE_HZ
+QUIETEST = 1e-4  # a sound that never gets louder than this holds no speech
+# People say three or four words a second, about as many tokens; elsewhere a word takes several.
+ENGLISH_TOKENS_PER_S = 5.5
+TOKENS_PER_S = 10.0
+FREE_TOKENS = 6
+MOST_TOKENS = 200
+PROMPT_TOKENS = 64
+# Past both, Whisper itself takes what it wrote for an invention.
+NO_SPEECH_PROB = 0.6
+NO_SPEECH_LOGPROB = -1.0
+# Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
+SILENCE_LEVEL = -0.75
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What the decoder begins with, and the most tokens it may write (those already known included)."""
+
+    tokenizer: Tokenizer
+    start: list[int]
+    known: int
+    limit: int
+
+
+class WhisperRecogniser:
+    """One set of weights on one device, served by one worker thread."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        threads: int = 1,
+        compute_type: str = "",
+        device: str = "auto",
+        language: str | None = "en",
+        cores: Cores | None = None,
+    ) -> None:
+        """Load a local folder or a hub id: int8 on a CPU, float16 on a GPU unless told otherwise.
+
+        ``language``: None to detect it in every stretch of sound. Raises InputError where there is no such model
+        or no such language.
+        """
+        if device == "auto":
+            device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
+        compute_type = compute_type or ("int8" if device == "cpu" else "float16")
+        self._tokenizers: dict[str, Tokenizer] = {}
+        try:
+            self.whisper: Any = WhisperModel(
+                str(source), device=device, compute_type=compute_type, cpu_threads=threads
+            )
+            self.whisper.hf_tokenizer = with_first_merge(self.whisper.hf_tokenizer)
+            self._language = language if self.whisper.model.is_multilingual else "en"
+            self._tokenizer(self._language or "en")
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(f"speech recognition model {source}: {str(error).splitlines()[0]}") from error
+        # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
+        self._whole_windows = device != "cpu"
+        self._silence = None if self._whole_windows else self._encoded_silence()
+        self.worker = Worker("asr", cores if device == "cpu" else None, threads)
+
+    async def recognise(
+        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
+    ) -> Hypothesis:
+        """What was said; see the port. Raises StageError."""
+        with failing_as(STAGE):
+            return await self.worker.run(self._hear, sound, prompt, prefix, timed, final)
+
+    async def recognise_padded(self, sound: Samples) -> Hypothesis:
+        """What was said, as faster-whisper does it by default: 30 s windows, beam search. Raises StageError."""
+        with failing_as(STAGE):
+            return await self.worker.run(self._hear_padded, sound)
+
+    def close(self) -> None:
+        """End the worker; the weights go when nothing refers to them."""
+        self.worker.close()
+
+    # --- in the worker's thread ---
+
+    def _hear(self, sound: Samples, prompt: str, prefix: str, timed: bool, final: bool) -> Hypothesis:
+        if np.abs(sound).max(initial=0.0) < QUIETEST:
+            return Hypothesis(prefix)
+        if len(sound) > LONGEST_SAMPLES:
+            return self._hear_padded(sound)
+        encoded = self._encode(sound)
+        question = self._question(encoded, len(sound) / RATE_HZ, prompt, prefix)
+        answer = self._decode(encoded, question)
+        text = _text(answer, question)
+        settled = text if self._whole_windows else without_repetition(text, prefix)
+        doubtful = final and (settled != text or _is_capped(answer, question))
+        if doubtful:
+            answer = self._decode(self._in_silence(encoded), question)
+            settled = _text(answer, question)
+        if answer.no_speech_prob > NO_SPEECH_PROB and answer.scores[0] < NO_SPEECH_LOGPROB:
+            settled = prefix
+        ends = self._word_ends(encoded, answer, question, len(sound)) if timed and settled else ()
+        return Hypothesis(settled, answer.scores[0], answer.no_speech_prob, doubtful, ends[: len(settled.split())])
+
+    def _hear_padded(self, sound: Samples) -> Hypothesis:
+        segments = list(self.whisper.transcribe(sound, language=self._language)[0])
+        if not segments:
+            return Hypothesis("", padded=True)
+        text = " ".join(segment.text.strip() for segment in segments)
+        logprob = sum(segment.avg_logprob for segment in segments) / len(segments)
+        return Hypothesis(text, logprob, segments[0].no_speech_prob, padded=True)
+
+    def _encode(self, sound: Samples) -> Any:
+        """The encoder's output, ``[1, frames of 20 ms, width]`` on the model's device."""
+        if self._whole_windows:
+            return self.whisper.encode(pad_or_trim(self.whisper.feature_extractor(sound)))
+        features = self.whisper.feature_extractor(np.pad(sound, (0, SLACK_SAMPLES)), padding=0)
+        return self.whisper.encode(features[:, : features.shape[1] // 2 * 2])
+
+    def _encoded_silence(self) -> Samples:
+        bands = self.whisper.feature_extractor.mel_filters.shape[0]
+        silence: Samples = np.array(
+            self.whisper.encode(np.full((bands, WINDOW_FRAMES), SILENCE_LEVEL, np.float32)), np.float32
+        )
+        return silence
+
+    def _in_silence(self, encoded: Any) -> Any:
+        """The same output with a window's silence after it: what the decoder needs to find the end, at no cost
+        of encoding. Twice the decoding, so only where the short way is in doubt."""
+        if self._silence is None:
+            return encoded
+        heard = np.array(encoded)
+        whole = np.concatenate((heard, self._silence[:, heard.shape[1] :]), axis=1)
+        return ctranslate2.StorageView.from_array(np.ascontiguousarray(whole))
+
+    def _question(self, encoded: Any, seconds: float, prompt: str, prefix: str) -> _Question:
+        language = self._language or self.whisper.model.detect_language(encoded)[0][0][0].strip("<|>")
+        tokenizer = self._tokenizer(language)
+        before = [tokenizer.sot_prev, *tokenizer.encode(f" {prompt}")[-PROMPT_TOKENS:]] if prompt else []
+        known = tokenizer.encode(f" {prefix}") if prefix else []
+        rate = ENGLISH_TOKENS_PER_S if language == "en" else TOKENS_PER_S
+        limit = min(MOST_TOKENS, max(int(seconds * rate), len(known)) + FREE_TOKENS)
+        start = [*before, *tokenizer.sot_sequence, tokenizer.no_timestamps, *known]
+        return _Question(tokenizer, start, len(known), limit)
+
+    def _decode(self, encoded: Any, question: _Question) -> Any:
+        # CTranslate2 writes at most the smaller of half this length and this length less the start's.
+        length = max(2 * question.limit, question.limit + len(question.start) - question.known)
+        return self.whisper.model.generate(
+            encoded,
+            [question.start],
+            beam_size=1,
+            max_length=length,
+            return_scores=True,
+            return_no_speech_prob=True,
+            suppress_blank=not question.known,
+        )[0]
+
+    def _word_ends(self, encoded: Any, answer: Any, question: _Question, samples: int) -> tuple[int, ...]:
+        ids = answer.sequences_ids[0]
+        frames = max(1, samples * 2 // FRAME_SAMPLES)
+        path = self.whisper.model.align(encoded, question.tokenizer.sot_sequence, [ids], frames)[0].alignments
+        starts = {token: frame * FRAME_SAMPLES for token, frame in reversed(path)}
+        pieces = [question.tokenizer.decode([token]) for token in ids]
+        return word_ends(pieces, [starts.get(number, samples) for number in range(len(ids) + 1)])
+
+    def _tokenizer(self, language: str) -> Tokenizer:
+        if language not in self._tokenizers:
+            multilingual = self.whisper.model.is_multilingual
+            self._tokenizers[language] = Tokenizer(
+                self.whisper.hf_tokenizer, multilingual, task="transcribe", language=language
+            )
+        return self._tokenizers[language]
+
+
+def _is_capped(answer: Any, question: _Question) -> bool:
+    return len(answer.sequences_ids[0]) >= question.limit
+
+
+def _text(answer: Any, question: _Question) -> str:
+    """The text; without its last word where the limit may have split it."""
+    text: str = question.tokenizer.decode(answer.sequences_ids[0]).strip()
+    return text.rpartition(" ")[0] if _is_capped(answer, question) else text
+
+
+def word_ends(pieces: list[str], starts: list[int]) -> tuple[int, ...]:
+    """Where each word is over, from its tokens' texts and the sample at which each token, and the end, begins.
+
+    A word's punctuation is found in the pause that follows it, so the place is the middle of its time.
+    """
+    ends = []
+    quiet_from: int | None = None
+    for number, (piece, start) in enumerate(zip([*pieces, " "], starts, strict=True)):
+        if number and piece.startswith(" "):
+            ends.append((start + (start if quiet_from is None else quiet_from)) // 2)
+            quiet_from = None
+        elif quiet_from is None and not any(character.isalnum() for character in piece):
+            quiet_from = start
+    return tuple(ends)
+
+
+def with_first_merge(tokenizer: Any) -> Any:
+    """The tokenizer with its first merge, which several converted Whisper models have lost.
+
+    Without it " the" is encoded as two tokens that the model never wrote there, and what it is told it wrote
+    before confuses it.
+    """
+    specification = json.loads(tokenizer.to_str())
+    merges = specification["model"]["merges"]
+    first = ["Ġ", "t"] if isinstance(merges[0], list) else "Ġ t"
+    if first in merges or "Ġt" not in specification["model"]["vocab"]:
+        return tokenizer
+    merges.insert(0, first)
+    return type(tokenizer).from_str(json.dumps(specification))
