@@ -33,6 +33,7 @@ class LlmConfig:
     model: str = "smollm2-135m-instruct"
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    decoder: Literal["auto", "lean", "stock"] = "auto"
     threads: int = 0  # 0: as many as there are cores
     temperature: float = 0.0
     max_tokens: int = 120

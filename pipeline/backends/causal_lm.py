@@ -1,0 +1,260 @@
+"""Any decoder-only transformers model with a chat template, with a KV cache that only ever does new work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.backends.decoders import Decoder, StockDecoder
+from pipeline.backends.lean_llama import LeanLlama
+from pipeline.cores import Cores
+from pipeline.ports import InputError, Prefill, Prompt, StageError, Token
+from pipeline.worker import Worker
+
+if TYPE_CHECKING:
+    import torch
+
+# Tokens of an open message that may still change when more text follows: a tokenizer may merge across the
+# border. One is not enough where a word is spelled in pieces.
+UNSETTLED_TOKENS = 2
+SENTENCE_ENDS = ".?!"
+_TURN_BORDER = "\u2402"  # stands for the text to come when a template is asked for the prompt around it
+
+
+class CausalLM:
+    """One set of weights on one device, served by one worker thread."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        threads: int = 1,
+        cores: Cores | None = None,
+        decoder: str = "auto",
+    ) -> None:
+        """Load the weights. Raises InputError when there is no such model or it cannot chat.
+
+        ``decoder``: "lean" (int8, Llama-shaped models on a processor), "stock", or "auto" for lean where it fits.
+        """
+        import torch
+        import transformers
+
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        torch.set_num_threads(threads)
+        try:
+            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(source))
+            model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(source), dtype="auto")
+        except (OSError, ValueError) as error:
+            raise InputError(f"language model {source}: {str(error).splitlines()[0]}") from error
+        if not self.tokenizer.chat_template:
+            raise InputError(f"language model {source}: its tokenizer has no chat template; use an instruct model")
+        self.stop_ids = _stop_ids(self.tokenizer, model)
+        self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
+        self.device = _pick_device(device)
+        self.new_decoder = self._prepare(model, decoder, dtype)
+        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, threads)
+
+    def open(self) -> CausalConversation:
+        """A conversation with an empty KV cache."""
+        return CausalConversation(self)
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text is."""
+        return len(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Token ids of the prompt; of an open one only those that cannot change any more."""
+        messages = [{"role": message.role, "content": message.text} for message in prompt.messages]
+        if not prompt.open:
+            return self._encode(self._template(messages, add_generation_prompt=True))
+        spoken = self.spoken_ids(prompt)
+        return spoken[:-UNSETTLED_TOKENS] if prompt.messages[-1].text else spoken[:-1]
+
+    def spoken_ids(self, prompt: Prompt) -> list[int]:
+        """Token ids up to the user's last word, without what closes the sentence, the message or the prompt."""
+        messages = [{"role": message.role, "content": message.text} for message in prompt.messages]
+        spoken = messages[-1]["content"].rstrip(SENTENCE_ENDS)
+        messages[-1]["content"] = _TURN_BORDER
+        before = self._template(messages, add_generation_prompt=False).partition(_TURN_BORDER)[0]
+        return self._encode(before + spoken)
+
+    def close(self) -> None:
+        """End the worker; the weights go when nothing refers to them."""
+        self.worker.close()
+
+    def _prepare(self, model: Any, decoder: str, dtype: str) -> Callable[[], Decoder]:
+        """Bring the weights into the form they are computed with; returns what makes a conversation's decoder."""
+        fits = self.device.type == "cpu" and LeanLlama.supports(model)
+        if decoder == "lean" and not fits:
+            raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
+        if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
+            return LeanLlama(model).open
+        chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
+        stock = model.to(self.device, chosen).eval().requires_grad_(False)
+        return lambda: StockDecoder(stock)
+
+    def _template(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
+        # A template that knows a thinking mode is asked to leave it out; others ignore the argument.
+        text: str = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=add_generation_prompt, enable_thinking=False
+        )
+        return text
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+
+class CausalConversation:
+    """The KV cache of one conversation and the tokens it stands for.
+
+    Every call is told the whole prompt; what the cache shares with it as a prefix is kept, the rest is cropped,
+    and only the difference is computed. Dropping a draft, reopening a turn and adopting a draft are all this
+    one rule.
+    """
+
+    def __init__(self, lm: CausalLM) -> None:
+        self._lm = lm
+        self._decoder: Decoder | None = lm.new_decoder()
+        self._ids: list[int] = []
+        self._text_done: float | None = None
+
+    @property
+    def cached_ids(self) -> tuple[int, ...]:
+        """The tokens whose keys and values are held."""
+        return tuple(self._ids)
+
+    async def prefill(self, prompt: Prompt) -> Prefill:
+        """Bring the cache to the settled part of the prompt. Raises StageError if the model fails."""
+        return await self._lm.worker.run(self._guarded, self._prefill, prompt)
+
+    async def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
+        """Stream the greedy reply, one worker job a token, so that conversations take turns.
+
+        The cache holds the prompt and the reply afterwards. Raises StageError if the model fails.
+        """
+        run = self._lm.worker.run
+        next_id = await run(self._guarded, self._begin, prompt)
+        reply: list[int] = []
+        shown = ""
+        while next_id not in self._lm.stop_ids and len(reply) < max_tokens:
+            reply.append(next_id)
+            text = self._lm.tokenizer.decode(reply, skip_special_tokens=True)
+            added = "" if text.endswith("\ufffd") else text[len(shown) :]
+            shown += added
+            yield Token(next_id, added)
+            next_id = await run(self._guarded, self._step, next_id)
+
+    @property
+    def text_done(self) -> float | None:
+        """The probability that a sentence ends where the user stopped; it costs nothing to know."""
+        return self._text_done
+
+    async def close(self) -> None:
+        """Free the cache."""
+        self._decoder, self._ids = None, []
+
+    def _guarded(self, job: Any, *args: Any) -> Any:
+        try:
+            return job(*args)
+        except Exception as error:
+            # The cache may be half written: what it holds is only known to be right when it is empty.
+            self._decoder, self._ids = self._lm.new_decoder(), []
+            raise StageError("language model", f"{type(error).__name__}: {error}") from error
+
+    def _begin(self, prompt: Prompt) -> int:
+        """The first token of the reply; on the way, how likely a sentence was to end where the user stopped."""
+        ids = self._lm.prompt_ids(prompt)
+        spoken_until = len(self._lm.spoken_ids(prompt))
+        kept = self._keep_prefix(ids[: max(0, spoken_until - 1)])
+        logits = self._forward(ids[kept:], [spoken_until - 1 - kept, len(ids) - 1 - kept])
+        self._text_done = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
+        return int(logits[1].argmax())
+
+    def _prefill(self, prompt: Prompt) -> Prefill:
+        ids = self._lm.prompt_ids(prompt)
+        held = len(self._ids)
+        kept = self._keep_prefix(ids)
+        if kept < len(ids):
+            self._forward(ids[kept:], [len(ids) - 1 - kept])
+        return Prefill(kept=kept, cropped=held - kept, computed=len(ids) - kept)
+
+    def _keep_prefix(self, ids: list[int]) -> int:
+        """Crop the cache to what it shares with ``ids`` and return how many tokens that is."""
+        kept = 0
+        for ours, theirs in zip(self._ids, ids, strict=False):
+            if ours != theirs:
+                break
+            kept += 1
+        if kept < len(self._ids) and self._decoder is not None:
+            self._decoder.crop(kept)
+            del self._ids[kept:]
+        return kept
+
+    def _step(self, token: int) -> int:
+        return int(self._forward([token], [0])[0].argmax())
+
+    def _forward(self, ids: list[int], wanted: list[int]) -> torch.Tensor:
+        """Read new tokens; returns the logits ``[len(wanted), vocabulary]`` after the wanted ones."""
+        if self._decoder is None:
+            raise StageError("language model", "the conversation is closed")
+        logits = self._decoder.forward(ids, wanted)
+        self._ids.extend(ids)
+        return logits
+
+
+def _pick_device(device: str) -> torch.device:
+    import torch
+
+    if device != "auto":
+        return torch.device(device)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _pick_dtype(dtype: str, device: torch.device, width: int) -> torch.dtype:
+    """The dtype asked for; for "auto" on a CPU, bfloat16 only where it is clearly faster.
+
+    float32 is kept unless bfloat16 wins by half: its rounding is finer than the gaps between logits, so the
+    reply does not depend on how the prompt was cut into prefills.
+    """
+    import torch
+
+    if dtype != "auto":
+        named: torch.dtype = getattr(torch, dtype)
+        return named
+    if device.type != "cpu":
+        return torch.bfloat16
+    seconds = {kind: _time_products(kind, width) for kind in (torch.float32, torch.bfloat16)}
+    return torch.bfloat16 if seconds[torch.bfloat16] * 1.5 < seconds[torch.float32] else torch.float32
+
+
+def _time_products(dtype: torch.dtype, width: int) -> float:
+    """Seconds for the matrix-vector products of a few layers: the best of several goes."""
+    import torch
+
+    layers = [torch.randn(4 * width, width).to(dtype) for _ in range(16)]
+    x = torch.randn(1, width).to(dtype)
+    best = float("inf")
+    for _ in range(5):
+        begin = time.perf_counter()
+        for weight in layers:
+            torch.nn.functional.linear(x, weight)
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def _sentence_end_ids(tokenizer: Any) -> frozenset[int]:
+    pieces = tokenizer.batch_decode([[one] for one in range(len(tokenizer))])
+    return frozenset(
+        one for one, text in enumerate(pieces) if text.strip() and not text.strip(SENTENCE_ENDS + " \n")
+    )
+
+
+def _stop_ids(tokenizer: Any, model: Any) -> frozenset[int]:
+    configured = model.generation_config.eos_token_id
+    ids = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
+    return frozenset(one for one in ids if one is not None)

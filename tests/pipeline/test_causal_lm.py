@@ -1,0 +1,95 @@
+"""The language model's cache: whichever way a prompt comes in, the reply is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline.backends.causal_lm import CausalLM
+from pipeline.ports import InputError, Message, Prompt
+from pipeline.store import Store
+
+pytestmark = pytest.mark.models
+
+SYSTEM = Message("system", "You are a friendly voice assistant. Answer in one short sentence.")
+
+
+@pytest.fixture(scope="module")
+def lm() -> Iterator[CausalLM]:
+    loaded = CausalLM(Store.default().path("smollm2-135m-instruct"))
+    yield loaded
+    loaded.close()
+
+
+def asked(text: str, *, open: bool = False) -> Prompt:
+    return Prompt((SYSTEM, Message("user", text)), open=open)
+
+
+async def reply(conversation, prompt: Prompt, most: int = 16) -> list[int]:
+    return [token.id async for token in conversation.generate(prompt, most)]
+
+
+async def test_reading_ahead_word_by_word_changes_no_token(lm: CausalLM) -> None:
+    ahead, cold = lm.open(), lm.open()
+    for words in ("What", "What is the", "What is the capital of", "What is the capital of Italy"):
+        await ahead.prefill(asked(words, open=True))
+    question = asked("What is the capital of Italy?")
+    assert await reply(ahead, question) == await reply(cold, question)
+
+
+async def test_a_dropped_draft_changes_no_token(lm: CausalLM) -> None:
+    drafted, cold = lm.open(), lm.open()
+    await reply(drafted, asked("Give me"))
+    question = asked("Give me a word that rhymes with house")
+    assert await reply(drafted, question) == await reply(cold, question)
+
+
+async def test_a_draft_given_up_in_mid_token_changes_no_token(lm: CausalLM) -> None:
+    drafted, cold = lm.open(), lm.open()
+    stream = drafted.generate(asked("Tell me a story"), 50)
+    await anext(stream)
+    await stream.aclose()
+    question = asked("Tell me a joke")
+    assert await reply(drafted, question) == await reply(cold, question)
+
+
+async def test_reading_ahead_leaves_little_to_do_at_the_pause(lm: CausalLM) -> None:
+    conversation = lm.open()
+    await conversation.prefill(asked("How many days are there in the month of", open=True))
+    done = await conversation.prefill(asked("How many days are there in the month of May?"))
+    assert done.cropped == 0
+    assert done.kept > 2 * done.computed
+
+
+async def test_words_taken_back_are_cropped(lm: CausalLM) -> None:
+    conversation = lm.open()
+    await conversation.prefill(asked("I want a dog and a cat please", open=True))
+    done = await conversation.prefill(asked("I want a dark roast coffee", open=True))
+    assert done.cropped > 0
+
+
+async def test_conversations_do_not_see_each_other(lm: CausalLM) -> None:
+    ours, theirs = lm.open(), lm.open()
+    await reply(theirs, asked("My name is Grace. What is my name?"))
+    question = asked("What is your name?")
+    assert await reply(ours, question) == await reply(lm.open(), question)
+
+
+async def test_a_finished_question_closes_better_than_a_broken_off_one(lm: CausalLM) -> None:
+    conversation = lm.open()
+    await reply(conversation, asked("What is the capital of Italy?"), 1)
+    finished = conversation.text_done
+    await reply(conversation, asked("What is the capital of the"), 1)
+    assert conversation.text_done < finished
+
+
+async def test_text_of_the_tokens_is_the_text_of_the_reply(lm: CausalLM) -> None:
+    tokens = [token async for token in lm.open().generate(asked("Count to five."), 24)]
+    whole = lm.tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
+    assert "".join(token.text for token in tokens) == whole
+
+
+def test_a_model_that_does_not_exist_is_named(tmp_path) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        CausalLM(tmp_path / "nowhere")
