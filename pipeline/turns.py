@@ -37,7 +37,7 @@ from pipeline.timing import EndedBy
 
 SAMPLES_PER_MS = RATE_HZ // 1000
 # Silences after which the sound is judged again while the turn is still undecided.
-JUDGE_AT_MS = (0.0, 200.0, 400.0, 700.0, 1100.0)
+JUDGE_AT_MS = (0.0, 400.0, 700.0, 1100.0)
 
 
 # --- what it remembers ---
@@ -95,7 +95,8 @@ class Utterance:
     @property
     def wants_reply(self) -> bool:
         """Whether there are words to answer; "stop" over a reply wants silence."""
-        return bool(self.final) and not (self.interrupts and classify(self.final) is Interruption.STOP)
+        words = self.final or ""
+        return bool(words) and not (self.interrupts and classify(words) is Interruption.STOP)
 
     def evidence(self) -> Evidence:
         """What speaks for or against the turn being over."""
@@ -334,7 +335,7 @@ class TurnKeeper:
 
     def _next_judgement(self, utterance: Utterance, silence: float) -> list[Action]:
         due = utterance.judged < len(JUDGE_AT_MS) and silence >= JUDGE_AT_MS[utterance.judged]
-        if not due or utterance.verdict_due:
+        if not due or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
             return []
         utterance.judged += 1
         utterance.verdict_due = True

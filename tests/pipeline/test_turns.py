@@ -96,6 +96,11 @@ def test_the_sound_is_judged_again_as_the_goes_on() -> None:
     assert len(talk.all(Judge)) == 2
 
 
+def test_a_sure_verdict_needs_no_second_one() -> None:
+    talk = Talk().speech(1000).silence(96).judged(0.97).goes_on(1200)
+    assert len(talk.all(Judge)) == 1
+
+
 def test_a_verdict_on_an_earlier_pause_is_stale() -> None:
     talk = Talk().speech(1000).silence(96)
     earlier = talk.speech_end

@@ -1,0 +1,116 @@
+"""What a session tells the outside: a closed union of events, each under its turn's number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipeline.timing import TurnRecord
+
+ReplyStatus = Literal["completed", "cancelled", "failed", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True)
+class UserStarted:
+    """The user began a turn; ``start_ms`` of session audio, pre-roll included."""
+
+    turn: int
+    start_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserStopped:
+    """The user's turn is over; its last speech sample was at ``end_ms`` of session audio."""
+
+    turn: int
+    end_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserTranscript:
+    """The user's words, once and for all; ``heard_s`` is how long the turn's sound is."""
+
+    turn: int
+    text: str
+    heard_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserWords:
+    """More words that will not change any more, while the user still speaks."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReopened:
+    """The turn was announced as over, but the user goes on and nothing of the reply was heard."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyStarted:
+    """A reply to the turn begins."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText:
+    """More of the reply's text."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAudio:
+    """More of the reply's audio: PCM s16le mono at ``rate_hz``, due now."""
+
+    turn: int
+    pcm: bytes
+    rate_hz: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnded:
+    """The reply is over. ``heard`` is what of it the user can have heard; ``error`` says why it failed."""
+
+    turn: int
+    status: ReplyStatus
+    text: str
+    heard: str
+    reply_tokens: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnClosed:
+    """All that belonged to the turn is done; its record is complete."""
+
+    record: TurnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """The turn cannot be answered."""
+
+    turn: int
+    error: str
+
+
+SessionEvent = (
+    UserStarted
+    | UserStopped
+    | UserTranscript
+    | UserWords
+    | TurnReopened
+    | ReplyStarted
+    | ReplyText
+    | ReplyAudio
+    | ReplyEnded
+    | TurnClosed
+    | TurnFailed
+)

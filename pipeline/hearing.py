@@ -1,0 +1,118 @@
+"""Hearing: sound comes in, is cut into frames, listened to, kept for a while and handed to the transcriber."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+
+import numpy as np
+
+from audio.format import AudioChunk, Samples
+from audio.framer import Framer, PreRoll
+from pipeline.channel import Channel, Overflow
+from pipeline.config import ListenConfig
+from pipeline.frames import VoiceEvent
+from pipeline.listen import Listener
+from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, StageError, VoiceActivity
+from pipeline.timing import Clock
+
+log = logging.getLogger(__name__)
+
+INBOUND_LIMIT_MS = 5_000.0  # live sound that waits longer than this is worth less than the sound after it
+KEPT_S = 30
+
+
+class Hearing:
+    """One session's ear: the frames in order, with what the listener made of them."""
+
+    def __init__(self, config: ListenConfig, activity: VoiceActivity, clock: Clock) -> None:
+        self.listener = Listener(config)
+        self.kept = PreRoll(KEPT_S * RATE_HZ, RATE_HZ)
+        self._inbound: Channel[AudioChunk] = Channel(
+            "inbound audio", INBOUND_LIMIT_MS, Overflow.DROP_OLDEST, size=lambda chunk: chunk.duration_ms
+        )
+        self._activity = activity
+        self._clock = clock
+        self._framer = Framer(VAD_FRAME_SAMPLES)
+        self._gap_s = config.gap_ms / 1000
+        self._last_arrival = clock()
+        self._received = 0
+        self._taken = 0
+        self._arrivals: deque[tuple[int, float]] = deque(maxlen=4096)
+        self._caught_up = asyncio.Event()
+        self._caught_up.set()
+        self._frame_heard = asyncio.Event()
+
+    @property
+    def position(self) -> int:
+        """Samples listened to since the session began."""
+        return self.kept.end
+
+    @property
+    def dropped_chunks(self) -> int:
+        """Pieces of sound that were lost because the machine did not keep up."""
+        return self._inbound.stats.dropped
+
+    async def push(self, samples: Samples) -> None:
+        """More sound at 16 kHz. Never waits long: when the limit is reached the oldest sound is dropped."""
+        chunk = AudioChunk(samples, RATE_HZ, self._received)
+        self._received = chunk.end
+        self._last_arrival = self._clock()
+        self._arrivals.append((chunk.end, self._last_arrival))
+        self._caught_up.clear()
+        await self._inbound.send(chunk)
+
+    async def close(self) -> None:
+        """No more sound will come."""
+        await self._inbound.close()
+
+    async def frames(self) -> AsyncIterator[tuple[Samples, list[VoiceEvent]]]:
+        """Frame after frame, each with the voice events that it brought; until closed."""
+        async for chunk in self._inbound:
+            for frame in self._framer.push(self._without_gap(chunk)):
+                probability = await self._probability(frame)
+                self.kept.push(frame)
+                events = self.listener.push(probability)
+                self._frame_heard.set()
+                yield frame, events
+            if self._received - self.position < VAD_FRAME_SAMPLES:
+                self._caught_up.set()
+
+    async def caught_up(self) -> None:
+        """Returns once all the sound that has come was listened to."""
+        await self._caught_up.wait()
+
+    def watch(self) -> list[VoiceEvent]:
+        """Call now and then: when no sound has come for a while in mid-speech, that is a pause."""
+        starved = self._clock() - self._last_arrival > self._gap_s
+        return self.listener.starve() if starved else []
+
+    async def next_frame(self) -> None:
+        """Returns once one more frame was listened to."""
+        self._frame_heard.clear()
+        await self._frame_heard.wait()
+
+    def arrived_at(self, position: int) -> float:
+        """When the sample at this position came in; the oldest known time if that was long ago."""
+        at = self._clock()
+        for end, arrived in reversed(self._arrivals):
+            if end < position:
+                break
+            at = arrived
+        return at
+
+    async def _probability(self, frame: Samples) -> float:
+        try:
+            return await self._activity.push(frame)
+        except StageError as error:
+            log.error("voice activity failed, the frame counts as silence: %s", error)
+            self._activity.reset()
+            return 0.0
+
+    def _without_gap(self, chunk: AudioChunk) -> Samples:
+        """The chunk, with silence in the place of sound that was dropped before it: positions stay true."""
+        lost = chunk.start - self._taken
+        self._taken = chunk.end
+        return np.concatenate((np.zeros(lost, np.float32), chunk.samples)) if lost else chunk.samples

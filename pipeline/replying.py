@@ -1,0 +1,121 @@
+"""Replying: one reply from its first draft to its last sample; one task, cancelled as a unit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pipeline.actions import Draft
+from pipeline.config import PlaybackConfig
+from pipeline.events import ReplyAudio, ReplyEnded, ReplyStarted, ReplyStatus, ReplyText, SessionEvent
+from pipeline.playback import Playback
+from pipeline.respond import PreparedReply, Reply, Responder
+from pipeline.speak import SpeechLink
+from pipeline.timing import Clock, Mark, TurnRecord
+
+Emit = Callable[[SessionEvent], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """How a reply gets out: ``link`` is None for one that is only written.
+
+    ``on_verdict`` gets the model's probability that the user was done, ``on_ready`` says that the first audio is
+    made (or that there is none to wait for), ``clear_to_speak`` is awaited right before it leaves, the last chance
+    to see that the user goes on, and ``on_heard`` is called as it leaves.
+    """
+
+    link: SpeechLink | None
+    rate_hz: int
+    playback: PlaybackConfig
+    emit: Emit
+    on_verdict: Callable[[float], Awaitable[None]]
+    on_ready: Callable[[], Awaitable[None]]
+    clear_to_speak: Callable[[], Awaitable[None]]
+    on_heard: Callable[[], None]
+
+
+class Replying:
+    """Prepares a reply at once and lets it out once it is committed."""
+
+    def __init__(
+        self, draft: Draft, prepared: PreparedReply, record: TurnRecord, clock: Clock, out: WayOut
+    ) -> None:
+        self.draft = draft
+        self.prepared = prepared
+        self.record = record
+        self.began_at = clock()
+        self.announced = False
+        self._heard = False
+        self.task: asyncio.Task[None] | None = None
+        self._clock = clock
+        self._out = out
+        self._committed = asyncio.Event()
+        self._reply: Reply | None = None
+        self._playback: Playback | None = None
+
+    async def run(self, responder: Responder) -> None:
+        """Prepare, wait for the commit, let out. Raises StageError when the committed reply broke."""
+        name = f"turn-{self.draft.turn}-{self.draft.number}"
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self.prepared.prepare(responder, self._out.link, name))
+            work.create_task(self._report())
+            await self._committed.wait()
+            assert self._reply is not None
+            await self._out.emit(ReplyStarted(self.draft.turn))
+            self.announced = True
+            work.create_task(self._show(self._reply))
+            if self._out.link is not None:
+                await self._speak(self._reply, self._out.rate_hz)
+
+    def commit(self) -> None:
+        """The draft is the reply."""
+        self._reply = self.prepared.commit()
+        self._committed.set()
+
+    def pause(self) -> None:
+        """Somebody speaks: fade out and hold."""
+        if self._playback is not None:
+            self._playback.pause()
+
+    def resume(self) -> None:
+        """It was nothing: go on from the exact sample."""
+        if self._playback is not None:
+            self._playback.resume()
+
+    def heard_text(self) -> str:
+        """What of the reply can have been heard by now; all that was written where nothing is spoken."""
+        if self._playback is not None:
+            return self._playback.heard_text()
+        return ""
+
+    def ended(self, status: ReplyStatus, error: str = "") -> ReplyEnded:
+        """The event that closes the reply."""
+        text = self._reply.text if self._reply is not None else ""
+        heard = text if status == "completed" else self.heard_text()
+        return ReplyEnded(self.draft.turn, status, text, heard, self.prepared.tokens, error)
+
+    async def _report(self) -> None:
+        await self.prepared.verdict_ready.wait()
+        if self.prepared.text_done is not None:
+            await self._out.on_verdict(self.prepared.text_done)
+        await self.prepared.something_ready.wait()
+        await self._out.on_ready()
+
+    async def _show(self, reply: Reply) -> None:
+        async for text in reply.words():
+            await self._out.emit(ReplyText(self.draft.turn, text))
+
+    async def _speak(self, reply: Reply, rate_hz: int) -> None:
+        self._playback = Playback(self._out.playback, self._clock, self._send, rate_hz)
+        await self._playback.play(reply.audio())
+
+    async def _send(self, pcm: bytes, rate_hz: int) -> None:
+        if not self._heard:
+            await self._out.clear_to_speak()
+            self._heard = True
+            self.record.mark(Mark.FIRST_AUDIO_SENT, self._clock())
+            self._out.on_heard()
+        self.record.audio_s += len(pcm) / 2 / rate_hz
+        await self._out.emit(ReplyAudio(self.draft.turn, pcm, rate_hz))

@@ -1,0 +1,182 @@
+"""Respond: transcript and memory to a stream of words and sound. Drafts are prepared here, never visible."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from pipeline.channel import Channel, ChannelClosed
+from pipeline.frames import SpokenAudio
+from pipeline.history import History
+from pipeline.ports import Conversation, Prompt, StageError
+from pipeline.speak import SpeechContext, SpeechLink
+from pipeline.timing import Clock, Mark, TurnRecord
+
+# A reply may be made this far ahead of its being heard: minutes of speech are a bound, not a plan.
+MADE_AHEAD_MS = 60_000.0
+
+
+class Responder:
+    """The language model's side of one conversation: reads ahead, drafts, and keeps the two apart."""
+
+    def __init__(self, conversation: Conversation, history: History, max_tokens: int) -> None:
+        self.history = history
+        self._conversation = conversation
+        self._max_tokens = max_tokens
+        self._reading = asyncio.Lock()
+
+    async def read_ahead(self, stable_text: str, record: TurnRecord) -> None:
+        """Prefill what the user has certainly said; does nothing while a draft has the model."""
+        if self._reading.locked():
+            return
+        async with self._reading:
+            done = await self._conversation.prefill(self.history.prompt(stable_text, open=True))
+        record.prefilled_tokens += done.computed
+        record.cropped_tokens += done.cropped
+
+    async def reply_tokens(self, prompt: Prompt, on_first: Callable[[float | None], None]) -> AsyncIterator[str]:
+        """The reply's text as it is generated; ``on_first`` gets the model's verdict on the user's being done."""
+        async with self._reading:
+            stream = self._conversation.generate(prompt, self._max_tokens)
+            try:
+                first = True
+                async for token in stream:
+                    if first:
+                        on_first(self._conversation.text_done)
+                        first = False
+                    yield token.text
+            finally:
+                await stream.aclose()
+
+    async def close(self) -> None:
+        """Free the model's memory of the conversation."""
+        await self._conversation.close()
+
+
+class PreparedReply:
+    """A reply in the making. Nothing of it can be reached from outside before ``commit`` hands out the Reply.
+
+    ``prepare`` does the work and never raises StageError: a failed stage is kept until somebody wants the reply.
+    """
+
+    def __init__(self, prompt: Prompt, record: TurnRecord, clock: Clock) -> None:
+        self.prompt = prompt
+        self.text_done: float | None = None
+        self.tokens = 0
+        self.something_ready = asyncio.Event()  # the first audio is made, or there is none to wait for
+        self.verdict_ready = asyncio.Event()
+        self._record = record
+        self._clock = clock
+        self._text: list[str] = []
+        self._text_grew = asyncio.Event()
+        self._pieces: Channel[SpokenAudio] = Channel("reply", MADE_AHEAD_MS, size=lambda piece: piece.duration_ms)
+        self._failure: StageError | None = None
+        self._finished = False
+        self._reply: Reply | None = None
+
+    async def prepare(self, responder: Responder, link: SpeechLink | None, name: str) -> None:
+        """Generate the reply and, given a link, have it spoken, up to the limit of what may be made ahead."""
+        context: SpeechContext | None = None
+        try:
+            if link is not None:
+                context = await link.open(name)
+            async with asyncio.TaskGroup() as stages:
+                stages.create_task(self._generate(responder, context))
+                if context is not None:
+                    stages.create_task(self._collect(context))
+        except* StageError as failed:
+            self._failure = stage_error_in(failed)
+        finally:
+            self._finished = True
+            self._text_grew.set()
+            self.verdict_ready.set()
+            self.something_ready.set()
+            await self._pieces.close()
+            if context is not None:
+                await context.cancel()
+
+    def commit(self) -> Reply:
+        """The draft is the reply: from here on it may be shown, heard and remembered."""
+        if self._reply is not None:
+            raise AssertionError("a draft is committed once")
+        self._reply = Reply(self)
+        return self._reply
+
+    async def _generate(self, responder: Responder, context: SpeechContext | None) -> None:
+        async for text in responder.reply_tokens(self.prompt, self._first_token):
+            self.tokens += 1
+            self._text.append(text)
+            self._text_grew.set()
+            if context is None:
+                self.something_ready.set()
+            else:
+                await context.say(text)
+        if context is not None:
+            await context.finish()
+
+    async def _collect(self, context: SpeechContext) -> None:
+        async for piece in context.audio():
+            if not self.something_ready.is_set():
+                if context.first_phrase_at is not None:
+                    self._record.mark(Mark.FIRST_PHRASE, context.first_phrase_at)
+                self._record.mark(Mark.FIRST_AUDIO_MADE, self._clock())
+                self.something_ready.set()
+            await self._pieces.send(piece)
+
+    def _first_token(self, text_done: float | None) -> None:
+        self._record.mark(Mark.FIRST_TOKEN, self._clock())
+        self.text_done = text_done
+        self.verdict_ready.set()
+
+
+def stage_error_in(group: BaseExceptionGroup[BaseException]) -> StageError:
+    """The first stage error of a group; anything else in it is a bug and is raised."""
+    first: BaseException = group
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    if not isinstance(first, StageError):
+        raise first
+    return first
+
+
+class Reply:
+    """A committed draft: its text, its sound, its failure."""
+
+    def __init__(self, draft: PreparedReply) -> None:
+        self._draft = draft
+
+    @property
+    def text(self) -> str:
+        """The reply so far, as the model wrote it."""
+        return "".join(self._draft._text)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it has so far."""
+        return self._draft.tokens
+
+    async def words(self) -> AsyncIterator[str]:
+        """The text as it grows, from its beginning. Raises StageError where the model or the voice failed."""
+        draft, shown = self._draft, 0
+        while True:
+            draft._text_grew.clear()
+            new = draft._text[shown:]
+            shown += len(new)
+            if new:
+                yield "".join(new)
+            elif draft._finished:
+                break
+            else:
+                await draft._text_grew.wait()
+        if draft._failure is not None:
+            raise draft._failure
+
+    async def audio(self) -> AsyncIterator[SpokenAudio]:
+        """The sound as it is made, from its beginning. Raises StageError where it broke off."""
+        while True:
+            try:
+                yield await self._draft._pieces.receive()
+            except ChannelClosed:
+                break
+        if self._draft._failure is not None:
+            raise self._draft._failure

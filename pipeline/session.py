@@ -1,0 +1,424 @@
+"""Session: one conversation. Wires the stages together in one TaskGroup; the only wiring there is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from audio.format import Samples
+from pipeline.actions import (
+    Action,
+    BeginTurn,
+    Commit,
+    Cut,
+    Draft,
+    DropDraft,
+    EndTurn,
+    FailTurn,
+    FinishHearing,
+    ForgetHeard,
+    Hear,
+    Judge,
+    PausePlayback,
+    Reopen,
+    ResumePlayback,
+)
+from pipeline.channel import Channel, ChannelClosed
+from pipeline.config import Config
+from pipeline.events import (
+    ReplyAudio,
+    ReplyStatus,
+    SessionEvent,
+    TurnClosed,
+    TurnFailed,
+    TurnReopened,
+    UserStarted,
+    UserStopped,
+    UserTranscript,
+    UserWords,
+)
+from pipeline.frames import SpeechPaused, VoiceEvent
+from pipeline.hearing import Hearing
+from pipeline.history import History
+from pipeline.ports import RATE_HZ, LanguageModel, Recogniser, StageError, TurnEnd, VoiceActivity
+from pipeline.replying import Replying, WayOut
+from pipeline.respond import PreparedReply, Responder, stage_error_in
+from pipeline.speak import SpeechLink
+from pipeline.timing import Clock, EndedBy, Mark, TurnRecord
+from pipeline.transcribe import Transcriber
+from pipeline.turns import TurnKeeper, spoken_form
+
+log = logging.getLogger(__name__)
+
+# Events and actions are small and are taken at once; these limits only say that nothing can grow.
+MOST_EVENTS = 4_000
+MOST_ACTIONS = 1_000
+TIME_PASSES_S = 0.05
+JUDGED_S = 8
+SAMPLES_PER_MS = RATE_HZ // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What one session works with: its own ear, and its share of models that serve all sessions."""
+
+    activity: VoiceActivity
+    turn_end: TurnEnd
+    recogniser: Recogniser
+    language_model: LanguageModel
+    speech: SpeechLink
+
+
+class Session:
+    """One conversation: sound and wishes in, events out.
+
+    ``run`` owns every task of it. What the TurnKeeper wants done goes through one channel and is done by one task,
+    in order, so no two parts of the session ever disagree about whose turn it is.
+    """
+
+    def __init__(self, stages: Stages, config: Config, clock: Clock) -> None:
+        self.events: Channel[SessionEvent] = Channel("session events", MOST_EVENTS)
+        self._stages = stages
+        self._config = config
+        self._clock = clock
+        self._keeper = TurnKeeper(config.turn, config.listen.gap_ms)
+        self._hearing = Hearing(config.listen, stages.activity, clock)
+        self._transcriber = Transcriber(stages.recogniser, tick_ms=config.asr.tick_ms)
+        model = stages.language_model
+        self.history = History(config.llm.instructions, config.llm.history_tokens, model.count_tokens)
+        self._responder = Responder(model.open(), self.history, config.llm.max_tokens)
+        self._actions: Channel[Action | _ReplyOver] = Channel("actions", MOST_ACTIONS)
+        self._records: dict[int, TurnRecord] = {}
+        self._replies: dict[int, Replying] = {}
+        self._written: set[int] = set()  # turns whose reply is not spoken
+        self._last_pause = (0, 0.0)
+        self._open_turn = 0
+        self._stable = ""
+        self._stable_grew = asyncio.Event()
+        self._finishing: asyncio.Task[None] | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+
+    # --- from outside ---
+
+    async def run(self) -> None:
+        """Converse until ``close``. An exception that is no StageError is a bug and ends the session."""
+        try:
+            async with self._stages.speech, asyncio.TaskGroup() as self._tasks:
+                for loop in (self._run_hearing, self._run_transcriber, self._run_reading_ahead, self._run_clock):
+                    self._tasks.create_task(loop())
+                await self._run_actions()
+                raise _Closed
+        except* (_Closed, ChannelClosed):
+            pass  # a stage that still had something to say finds the channel closed
+        finally:
+            await self.events.close()
+            await self._responder.close()
+
+    async def close(self) -> None:
+        """End the conversation: running replies are cancelled, ``run`` returns."""
+        await self._actions.close()
+
+    async def hear(self, samples: Samples) -> None:
+        """More sound from the user, float32 mono at 16 kHz."""
+        await self._hearing.push(samples)
+
+    def add_user_text(self, text: str) -> None:
+        """The user typed this; nothing is answered before ``respond``."""
+        self.history.add_user(spoken_form(text))
+
+    async def respond(self, *, spoken: bool = True) -> int:
+        """Answer what is in the history; returns the turn's number. A running reply is cut."""
+        turn, actions = self._keeper.client_turn()
+        now = self._clock()
+        self._records[turn] = TurnRecord(turn, speech_end_at=now, ended_by=EndedBy.CLIENT, typed=True)
+        self._written |= set() if spoken else {turn}
+        await self._ask_for([*actions, Draft(turn, 1, ""), Commit(turn, 1, "", EndedBy.CLIENT, now)])
+        return turn
+
+    async def cancel(self) -> bool:
+        """Cut the running reply; False if there is none."""
+        actions = self._keeper.client_cancel()
+        await self._ask_for(actions)
+        return bool(actions)
+
+    # --- loops ---
+
+    async def _run_hearing(self) -> None:
+        async for frame, events in self._hearing.frames():
+            self._transcriber.push(frame, self._hearing.listener.voiced)
+            now = self._clock()
+            await self._on_voice(events, now)
+            last_speech = self._hearing.listener.last_speech
+            await self._ask_for(self._keeper.on_frame(self._hearing.position, last_speech, now))
+
+    async def _on_voice(self, events: list[VoiceEvent], now: float) -> None:
+        for event in events:
+            if isinstance(event, SpeechPaused):
+                self._note_pause(event.end, now)
+            await self._ask_for(self._keeper.on_voice(event, now))
+
+    async def _run_transcriber(self) -> None:
+        while True:
+            try:
+                partial = await self._transcriber.next_partial()
+            except StageError as error:
+                await self._ask_for(self._keeper.on_hearing_failed(str(error)))
+                continue
+            await self._ask_for(self._keeper.on_partial(partial, self._clock()))
+            if self._open_turn and len(partial.stable) > len(self._stable):
+                more, self._stable = partial.stable[len(self._stable) :], partial.stable
+                self._stable_grew.set()
+                await self.events.send(UserWords(self._open_turn, more))
+
+    async def _run_reading_ahead(self) -> None:
+        """The model reads the words that will not change while the user is still speaking."""
+        while True:
+            await self._stable_grew.wait()
+            self._stable_grew.clear()
+            # In a pause the recogniser and the draft need the cores more, and the draft reads the words anyway.
+            if self._open_turn in self._records and self._hearing.listener.voiced:
+                await self._read_ahead(spoken_form(self._stable), self._records[self._open_turn])
+
+    async def _read_ahead(self, text: str, record: TurnRecord) -> None:
+        try:
+            await self._responder.read_ahead(text, record)
+        except StageError as error:
+            # Nothing is lost yet: the reply will meet the same failure and fail its turn.
+            log.warning("reading ahead failed: %s", error)
+
+    async def _run_clock(self) -> None:
+        while True:
+            await asyncio.sleep(TIME_PASSES_S)
+            await self._on_voice(self._hearing.watch(), self._clock())
+            await self._ask_for(self._keeper.on_time(self._clock()))
+
+    async def _run_actions(self) -> None:
+        async for action in self._actions:
+            await self._do(action)
+        for reply in list(self._replies.values()):
+            await self._stop(reply)
+
+    async def _ask_for(self, actions: list[Action]) -> None:
+        for action in actions:
+            await self._actions.send(action)
+
+    # --- what the keeper wants done ---
+
+    async def _do(self, action: Action | _ReplyOver) -> None:
+        match action:
+            case BeginTurn(turn, start):
+                await self._begin_turn(turn, start)
+            case Hear(start):
+                self._transcriber.begin(self._hearing.kept.cut(start - self._preroll))
+            case FinishHearing(until):
+                self._finishing = self._spawn(self._finish_hearing(until))
+            case ForgetHeard():
+                self._transcriber.forget()
+            case Judge(until):
+                self._spawn(self._judge(until))
+            case Draft():
+                self._prepare(action)
+            case DropDraft(turn):
+                await self._drop_draft(turn)
+            case Commit():
+                await self._commit(action)
+            case Reopen(turn, committed):
+                await self._reopen(turn, committed)
+            case EndTurn(turn, ended_by, text):
+                await self._end_turn(turn, ended_by, text)
+            case FailTurn(turn, reason):
+                await self._fail_turn(turn, reason)
+            case PausePlayback(turn) | ResumePlayback(turn):
+                self._hold(turn, isinstance(action, PausePlayback))
+            case Cut(turn):
+                await self._cut(turn)
+            case _ReplyOver(reply, status, error):
+                await self._finish_reply(reply, status, error)
+
+    async def _begin_turn(self, turn: int, start: int) -> None:
+        self._open_turn, self._stable = turn, ""
+        record = self._records[turn] = TurnRecord(turn)
+        record.speech_end, record.speech_end_at = self._last_pause
+        await self.events.send(UserStarted(turn, max(0, start - self._preroll) / SAMPLES_PER_MS))
+
+    async def _finish_hearing(self, until: int) -> None:
+        try:
+            final = await self._transcriber.finish(until)
+        except StageError as error:
+            await self._ask_for(self._keeper.on_hearing_failed(str(error)))
+            return
+        if record := self._records.get(self._open_turn):
+            record.mark(Mark.ASR_FINAL, self._clock())
+            record.asr_lag_ms = self._transcriber.asr_lag_ms
+        await self._ask_for(self._keeper.on_final(final, self._clock()))
+
+    async def _judge(self, until: int) -> None:
+        sound = self._hearing.kept.cut(self._hearing.position - JUDGED_S * RATE_HZ)
+        try:
+            probability = await self._stages.turn_end.judge(sound.samples)
+        except StageError as error:
+            log.warning("no verdict on the turn's end, the words and the clock decide: %s", error)
+            return
+        await self._ask_for(self._keeper.on_judgement(probability, until, self._clock()))
+
+    def _prepare(self, draft: Draft) -> None:
+        record = self._records[draft.turn]
+        record.drafts += 1
+        prepared = PreparedReply(self.history.prompt(draft.text), record, self._clock)
+        out = WayOut(
+            link=None if draft.turn in self._written else self._stages.speech,
+            rate_hz=self._config.speech.rate_hz,
+            playback=self._config.playback,
+            emit=self.events.send,
+            on_verdict=lambda p: self._ask_for(self._keeper.on_text_done(draft, p, self._clock())),
+            on_ready=lambda: self._ask_for(self._keeper.on_audio_ready(draft, self._clock())),
+            clear_to_speak=self._clear_to_speak,
+            on_heard=lambda: self._keeper.on_reply_heard(draft.turn),
+        )
+        reply = Replying(draft, prepared, record, self._clock, out)
+        self._replies[draft.turn] = reply
+        reply.task = self._spawn(self._run_reply(reply))
+
+    async def _run_reply(self, reply: Replying) -> None:
+        status: ReplyStatus = "completed"
+        error = ""
+        try:
+            await reply.run(self._responder)
+        except* StageError as failed:
+            status, error = "failed", str(stage_error_in(failed))
+        await self._actions.send(_ReplyOver(reply, status, error))
+
+    async def _drop_draft(self, turn: int) -> None:
+        if reply := self._replies.pop(turn, None):
+            await self._stop(reply)
+
+    async def _commit(self, commit: Commit) -> None:
+        reply, record = self._replies[commit.turn], self._records[commit.turn]
+        record.ended_by = commit.ended_by
+        record.mark(Mark.TURN_END_DECIDED, commit.decided_at)
+        record.adopted = reply.began_at < commit.decided_at
+        if not record.typed:
+            self._open_turn = 0
+            record.transcript = commit.text
+            await self._announce_end(record)
+        self.history.add_user(commit.text)
+        reply.commit()
+
+    async def _announce_end(self, record: TurnRecord) -> None:
+        await self.events.send(UserStopped(record.turn, self._hearing.position / SAMPLES_PER_MS))
+        heard_s = self._transcriber.heard_s
+        await self.events.send(UserTranscript(record.turn, record.transcript, heard_s))
+
+    async def _reopen(self, turn: int, committed: bool) -> None:
+        record = self._records[turn]
+        record.reopens += 1
+        record.marks.clear()
+        if self._finishing is not None:
+            self._finishing.cancel()
+        if not committed:
+            return
+        self._open_turn = turn
+        reply = self._replies.pop(turn)
+        await self._stop(reply)
+        self.history.drop_last_user()
+        if reply.announced:
+            await self.events.send(reply.ended("cancelled"))
+        await self.events.send(TurnReopened(turn))
+
+    async def _end_turn(self, turn: int, ended_by: EndedBy, text: str) -> None:
+        record = self._records.pop(turn)
+        record.ended_by, record.transcript, record.status = ended_by, text, "no_reply"
+        self._open_turn = 0
+        await self._announce_end(record)
+        await self.events.send(TurnClosed(record))
+
+    async def _fail_turn(self, turn: int, reason: str) -> None:
+        record = self._records.pop(turn)
+        record.status = "failed"
+        self._open_turn = 0
+        await self.events.send(UserStopped(turn, self._hearing.position / SAMPLES_PER_MS))
+        await self.events.send(TurnFailed(turn, reason))
+        await self.events.send(TurnClosed(record))
+
+    def _hold(self, turn: int, pause: bool) -> None:
+        if reply := self._replies.get(turn):
+            reply.pause() if pause else reply.resume()
+
+    async def _cut(self, turn: int) -> None:
+        """Cancel the reply as a unit and drop what is still queued under its number."""
+        if (reply := self._replies.get(turn)) is None:
+            return
+        await self._stop(reply)
+        await self.events.discard(lambda event: isinstance(event, ReplyAudio) and event.turn == turn)
+        await self._close_reply(reply, "cancelled", "")
+
+    async def _finish_reply(self, reply: Replying, status: ReplyStatus, error: str) -> None:
+        """The reply came to its own end; one that was cut meanwhile is closed already."""
+        if self._replies.get(reply.draft.turn) is reply:
+            await self._close_reply(reply, status, error)
+            await self._ask_for(self._keeper.on_reply_done(reply.draft.turn, self._clock()))
+
+    async def _stop(self, reply: Replying) -> None:
+        """Cancel a reply's task and see it end."""
+        if reply.task is not None:
+            reply.task.cancel()
+            await asyncio.wait([reply.task])
+        reply.record.drafted_tokens += reply.prepared.tokens
+        reply.record.wasted_tokens += reply.prepared.tokens
+
+    async def _close_reply(self, reply: Replying, status: ReplyStatus, error: str) -> None:
+        record = reply.record
+        self._replies.pop(record.turn, None)
+        self._records.pop(record.turn, None)
+        self._written.discard(record.turn)
+        ended = reply.ended(status, error)
+        record.status, record.reply, record.reply_tokens = status, ended.text, ended.reply_tokens
+        self.history.add_reply(ended.heard if status == "completed" else _interrupted(ended.heard))
+        await self.events.send(ended)
+        await self.events.send(TurnClosed(record))
+
+    async def _clear_to_speak(self) -> None:
+        """The last check before the first audio leaves: has all sound been listened to, and is it silence?"""
+        listener = self._hearing.listener
+        with suppress(TimeoutError):  # no sound comes any more, so nobody goes on
+            async with asyncio.timeout(self._config.listen.gap_ms / 1000):
+                await self._hearing.caught_up()
+                while listener.onset_pending:
+                    await self._hearing.next_frame()
+                if listener.speaking:  # the keeper reopens the turn, and this reply is cancelled meanwhile
+                    await self._hearing.next_frame()
+
+    def _note_pause(self, end: int, now: float) -> None:
+        self._last_pause = (end, self._hearing.arrived_at(end))
+        if record := self._records.get(self._open_turn):
+            record.speech_end, record.speech_end_at = self._last_pause
+            record.mark(Mark.PAUSE_SEEN, now)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None
+        return self._tasks.create_task(work)
+
+    @property
+    def _preroll(self) -> int:
+        return self._config.listen.preroll_ms * SAMPLES_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyOver:
+    """A reply ran to its end. It goes through the actions' channel, so that it cannot cross with a cut."""
+
+    reply: Replying
+    status: ReplyStatus
+    error: str
+
+
+class _Closed(Exception):
+    """Leaves the session's TaskGroup."""
+
+
+def _interrupted(heard: str) -> str:
+    return f"{heard}…" if heard else ""
