@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audio.format import ms_to_samples, samples_to_ms
+from pipeline.cores import Cores
 from pipeline.ports import InputError, Samples, Speech, StageError
 from pipeline.worker import Worker, WorkerBusy
 
@@ -43,10 +44,10 @@ class HibariVoice:
     64 ms off (median; 180 ms at the 90th percentile).
     """
 
-    def __init__(self, name: str = "heart") -> None:
+    def __init__(self, name: str = "heart", cores: Cores | None = None) -> None:
         self.name = _check_name(name)
         self._engine: Any = None
-        self._worker = Worker(f"voice-{name}")
+        self._worker = Worker(f"voice-{name}", cores)
 
     async def load(self) -> None:
         """Load all of the model now, so that the first phrase does not wait for it."""
