@@ -22,6 +22,7 @@ class Agreement:
         self._committed = ""
         self._agreed = ""
         self._last = ""
+        self._sure = False
 
     @property
     def stable(self) -> str:
@@ -53,11 +54,15 @@ class Agreement:
         """The stable text of the window: the next hypothesis begins with it."""
         return self._agreed
 
-    def push(self, hypothesis: str) -> None:
-        """Take the newest hypothesis about the window; one that contradicts the stable text is left aside."""
+    def push(self, hypothesis: str, sure: bool = True) -> None:
+        """Take the newest hypothesis about the window; one that contradicts the stable text is left aside.
+
+        One that is not ``sure`` is shown, but makes nothing stable.
+        """
         if not hypothesis.startswith(self._agreed):
             return
-        before, self._last = self._last, hypothesis
+        before = self._last if self._sure and sure else self._agreed
+        self._last, self._sure = hypothesis, sure
         known = len(self._agreed)
         old, new = _WORD.findall(before[known:]), _WORD.findall(hypothesis[known:])
         for one, other in zip(old[:-HELD_WORDS], new[:-HELD_WORDS], strict=False):

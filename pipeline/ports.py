@@ -60,8 +60,9 @@ class Prompt:
 class Hypothesis:
     """What a recogniser heard in one stretch of sound.
 
-    ``ends``: for each word of the text the sample of the stretch at which it ends, where that was asked for.
-    ``padded``: the guarded fall-back to the 30 s window was needed.
+    ``padded``: a second look, with the 30 s window in view, was needed. ``ends``: for each word of the text a sample
+    of the stretch at which it is over, where that was asked for. ``sure``: the words are likely to stay when more
+    sound comes or a second look is taken.
     """
 
     text: str
@@ -69,6 +70,7 @@ class Hypothesis:
     no_speech_prob: float = 0.0
     padded: bool = False
     ends: tuple[int, ...] = ()
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)

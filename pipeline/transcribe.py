@@ -17,8 +17,10 @@ WINDOW_S = 8.0
 KEPT_S = 3.0
 # Never more sound than this, whatever the recogniser makes of it (music, a babble of voices).
 LIMIT_S = 20.0
-# A final transcript needs no more sound after the last speech sample than this.
-REACH_SAMPLES = VAD_FRAME_SAMPLES
+# Sound after the last speech sample that the final transcript must have taken in: it may hold the end of a
+# word. One frame is enough where the recogniser is sure.
+REACH_SAMPLES = 3 * VAD_FRAME_SAMPLES
+SURE_REACH_SAMPLES = VAD_FRAME_SAMPLES
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class _Turn:
     words: Agreement = field(default_factory=Agreement)
     window_start: int = 0
     heard_until: int = 0
+    sure: bool = False
     fresh: int = 0
     voiced: bool = False
     hushed: bool = False
@@ -97,7 +100,7 @@ class Transcriber:
                 turn = self._turn
                 if turn is None or not self._due.is_set():
                     continue
-                await self._recognise(turn, final=turn.hushed)
+                await self._recognise(turn)
             if turn is self._turn:
                 return Partial(turn.words.stable, turn.words.unstable, turn.heard_until)
 
@@ -110,11 +113,12 @@ class Transcriber:
             turn = self._turn
             if turn is None:
                 return Final("", until)
-            if turn.heard_until < min(until + REACH_SAMPLES, turn.end):
+            reach = SURE_REACH_SAMPLES if turn.sure else REACH_SAMPLES
+            if turn.heard_until < min(until + reach, turn.end):
                 await self._recognise(turn, final=True)
             return Final(turn.words.text, until)
 
-    async def _recognise(self, turn: _Turn, final: bool) -> None:
+    async def _recognise(self, turn: _Turn, final: bool = False) -> None:
         """Recognise the window up to the newest sound and take the hypothesis."""
         self.skipped_ticks += max(0, turn.fresh // self._tick - 1)
         self._due.clear()
@@ -125,8 +129,8 @@ class Transcriber:
         heard = await self._recogniser.recognise(
             window.samples, prompt=words.prompt, prefix=words.prefix, timed=timed, final=final
         )
-        words.push(heard.text)
-        turn.heard_until = end
+        turn.heard_until, turn.sure = end, heard.sure
+        words.push(heard.text, turn.sure)
         self.asr_lag_ms = (turn.end - end) * 1000 / RATE_HZ
         if timed:
             self._shorten(turn, len(window.samples), heard.ends)

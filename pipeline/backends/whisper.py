@@ -37,6 +37,10 @@ TOKENS_PER_S = 10.0
 FREE_TOKENS = 6
 MOST_TOKENS = 200
 PROMPT_TOKENS = 64
+# Below this the words, right or wrong, tend to change when more sound comes. As the last word they get a second look:
+# three hypotheses side by side, in the window's silence.
+SURE_LOGPROB = -0.35
+SECOND_LOOK_BEAMS = 3
 # Past both, Whisper itself takes what it wrote for an invention.
 NO_SPEECH_PROB = 0.6
 NO_SPEECH_LOGPROB = -1.0
@@ -52,6 +56,17 @@ class _Question:
     start: list[int]
     known: int
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the decoder wrote; ``logprob`` is the mean of its own tokens, the end included."""
+
+    ids: list[int]
+    text: str
+    logprob: float
+    no_speech_prob: float
+    capped: bool
 
 
 class WhisperRecogniser:
@@ -116,16 +131,16 @@ class WhisperRecogniser:
         encoded = self._encode(sound)
         question = self._question(encoded, len(sound) / RATE_HZ, prompt, prefix)
         answer = self._decode(encoded, question)
-        text = _text(answer, question)
-        settled = text if self._whole_windows else without_repetition(text, prefix)
-        doubtful = final and (settled != text or _is_capped(answer, question))
-        if doubtful:
-            answer = self._decode(self._in_silence(encoded), question)
-            settled = _text(answer, question)
-        if answer.no_speech_prob > NO_SPEECH_PROB and answer.scores[0] < NO_SPEECH_LOGPROB:
-            settled = prefix
-        ends = self._word_ends(encoded, answer, question, len(sound)) if timed and settled else ()
-        return Hypothesis(settled, answer.scores[0], answer.no_speech_prob, doubtful, ends[: len(settled.split())])
+        text = answer.text if self._whole_windows else without_repetition(answer.text, prefix)
+        sure = text == answer.text and not answer.capped and answer.logprob >= SURE_LOGPROB
+        second_look = final and not sure
+        if second_look:
+            answer = self._decode(self._in_silence(encoded), question, SECOND_LOOK_BEAMS)
+            text = without_repetition(answer.text, prefix) if answer.capped else answer.text
+        if answer.no_speech_prob > NO_SPEECH_PROB and answer.logprob < NO_SPEECH_LOGPROB:
+            text = prefix
+        ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if timed else ()
+        return Hypothesis(text, answer.logprob, answer.no_speech_prob, second_look, ends, sure or second_look)
 
     def _hear_padded(self, sound: Samples) -> Hypothesis:
         segments = list(self.whisper.transcribe(sound, language=self._language)[0])
@@ -168,21 +183,35 @@ class WhisperRecogniser:
         start = [*before, *tokenizer.sot_sequence, tokenizer.no_timestamps, *known]
         return _Question(tokenizer, start, len(known), limit)
 
-    def _decode(self, encoded: Any, question: _Question) -> Any:
+    def _decode(self, encoded: Any, question: _Question, beams: int = 1) -> _Answer:
         # CTranslate2 writes at most the smaller of half this length and this length less the start's.
         length = max(2 * question.limit, question.limit + len(question.start) - question.known)
-        return self.whisper.model.generate(
+        result = self.whisper.model.generate(
             encoded,
             [question.start],
-            beam_size=1,
+            beam_size=beams,
             max_length=length,
             return_scores=True,
             return_no_speech_prob=True,
             suppress_blank=not question.known,
         )[0]
+        ids = result.sequences_ids[0]
+        text: str = question.tokenizer.decode(ids).strip()
+        capped = len(ids) >= question.limit
+        # CTranslate2's mean counts the tokens it was told, with nothing to tell for them.
+        written = (len(ids) + 1 - question.known) / (len(ids) + 1)
+        return _Answer(
+            ids,
+            text.rpartition(" ")[0] if capped else text,  # the limit may have split the last word
+            result.scores[0] / written,
+            result.no_speech_prob,
+            capped,
+        )
 
-    def _word_ends(self, encoded: Any, answer: Any, question: _Question, samples: int) -> tuple[int, ...]:
-        ids = answer.sequences_ids[0]
+    def _word_ends(self, encoded: Any, answer: _Answer, question: _Question, samples: int) -> tuple[int, ...]:
+        ids = answer.ids
+        if not ids:
+            return ()
         frames = max(1, samples * 2 // FRAME_SAMPLES)
         path = self.whisper.model.align(encoded, question.tokenizer.sot_sequence, [ids], frames)[0].alignments
         starts = {token: frame * FRAME_SAMPLES for token, frame in reversed(path)}
@@ -196,16 +225,6 @@ class WhisperRecogniser:
                 self.whisper.hf_tokenizer, multilingual, task="transcribe", language=language
             )
         return self._tokenizers[language]
-
-
-def _is_capped(answer: Any, question: _Question) -> bool:
-    return len(answer.sequences_ids[0]) >= question.limit
-
-
-def _text(answer: Any, question: _Question) -> str:
-    """The text; without its last word where the limit may have split it."""
-    text: str = question.tokenizer.decode(answer.sequences_ids[0]).strip()
-    return text.rpartition(" ")[0] if _is_capped(answer, question) else text
 
 
 def word_ends(pieces: list[str], starts: list[int]) -> tuple[int, ...]:
