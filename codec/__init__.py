@@ -1,1 +1,1 @@
-"""Echoic memory: a small compressed state of the last speech segments, injected into a frozen model."""
+"""Echoic memory: a small compressed state of the last speech segments, injected into a frozen language model."""

@@ -1,0 +1,285 @@
+"""`echoic codec train|eval|inspect`: echoic memory's weights, made, judged and looked at."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pipeline.ports import RATE_HZ, InputError
+from pipeline.store import Store
+
+if TYPE_CHECKING:
+    from clients.codec_timeline import Moment, Stretch
+    from codec.binding import BoundCodec
+    from codec.dialogues import Example
+    from codec.fit import Report
+    from codec.verdict import Verdict
+
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_BASE = "smollm2-135m-instruct"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `codec` and its verbs to the commands of `echoic`."""
+    parser = subparsers.add_parser("codec", help="train, judge and inspect the state codec of echoic memory")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="train|eval|inspect")
+    _add_train(verbs.add_parser("train", help="train a codec for a base model (minutes on a CPU)"))
+    _add_eval(verbs.add_parser("eval", help="how much of what the text tells does the state tell?"))
+    _add_inspect(verbs.add_parser("inspect", help="what is in a codec file, or in the memory of a recording"))
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    parser.add_argument("--data", type=Path, action="append", default=[], metavar="FILE.jsonl", help="dialogues")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the codec file to write")
+    parser.add_argument(
+        "--work", type=Path, default=Path("codec-work"), metavar="DIR", help="what a resumed run needs"
+    )
+    parser.add_argument("--examples", type=int, default=2000, metavar="N", help="taken from each data file")
+    parser.add_argument("--recall", type=int, default=1000, metavar="N", help="made-up recall dialogues")
+    parser.add_argument("--mode", default="attention_slots", help="attention_slots, cross_attention or additive")
+    parser.add_argument("--layer", type=int, metavar="L", help="layers below the state (default: 16 of 30)")
+    parser.add_argument("--ratio", type=int, default=16, metavar="R", help="a slot is 1/R of the model's width")
+    parser.add_argument("--slots", type=int, default=8, metavar="K", help="slots a segment")
+    parser.add_argument("--keep", type=float, default=2 / 3, metavar="SHARE", help="of a slot's numbers not zero")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: as torch finds best)")
+
+
+def _add_eval(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="CODEC", help="one codec file, or several to compare"
+    )
+    _add_model(parser)
+    parser.add_argument("--data", type=Path, action="append", default=[], metavar="FILE.jsonl", help="dialogues")
+    parser.add_argument("--examples", type=int, default=200, metavar="N", help="taken from each data file")
+    parser.add_argument("--recall", type=int, default=150, metavar="N", help="recall dialogues with unseen values")
+    parser.add_argument("--decay", type=float, default=0.7)
+    parser.add_argument(
+        "--slots", type=int, action="append", metavar="K", help="judge with so many slots a segment"
+    )
+    parser.add_argument("--quick", action="store_true", help="without the text controls and the ranking")
+    parser.add_argument("--record", action="store_true", help="write the figures into the codec file's header")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw recovery against bytes")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, metavar="N")
+
+
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="CODEC|WAV", help="a codec file, or a recording")
+    _add_model(parser)
+    parser.add_argument(
+        "--codec", type=Path, metavar="CODEC", help="for a recording: the codec (default: the model's)"
+    )
+    parser.add_argument("--asr", default="whisper-base", metavar="MODEL", help="for a recording: the recogniser")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="for a recording: the picture")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--llm", default=_BASE, metavar="MODEL", help="a store entry or a local folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out a `codec` command; the exit status."""
+    from codec.fit import use_threads
+    from codec.model import CodecError
+
+    if getattr(args, "threads", None):
+        use_threads(args.threads)
+    verbs = {"train": _train, "eval": _eval, "inspect": _inspect}
+    try:
+        return verbs[args.verb](args, Console(highlight=False))
+    except CodecError as error:
+        raise InputError(str(error)) from error
+
+
+def _train(args: argparse.Namespace, console: Console) -> int:
+    from codec.fit import fit, load_frozen
+    from codec.model import CodecConfig
+    from codec.train import Recipe
+
+    examples = _examples(args, "train", informed=0.5)
+    frozen = load_frozen(_model_path(args.llm), Path(args.llm).name)
+    layers = frozen.base.layers
+    config = CodecConfig(
+        d_model=frozen.base.d_model,
+        layer=args.layer if args.layer is not None else round(layers * 16 / 30),
+        compression_ratio=1 / args.ratio,
+        slots=args.slots,
+        keep=args.keep,
+        fusion_mode=args.mode,
+    )
+    everything = [example for part in examples.values() for example in part]
+    with _bar(console) as report:
+        bound = fit(frozen, everything, config, Recipe(epochs=args.epochs, seed=args.seed), args.work, report)
+    bound.card["data"] = {name: len(part) for name, part in examples.items()}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    bound.save(args.out)
+    console.print(f"{args.out}: {args.out.stat().st_size / 1e3:.0f} kB, for {frozen.base}", soft_wrap=True)
+    return 0
+
+
+def _eval(args: argparse.Namespace, console: Console) -> int:
+    from codec.binding import load
+    from codec.fit import load_frozen
+    from codec.verdict import Questions, judge
+
+    sets = _examples(args, "test", informed=0.0)
+    frozen = load_frozen(_model_path(args.llm), Path(args.llm).name, exact=True)
+    verdicts = {}
+    for path in args.files:
+        bound = load(path, frozen.base)
+        for slots in args.slots or [None]:
+            name = path.stem if slots is None else f"{path.stem}, {slots} slots"
+            with console.status(name) as status:
+                verdict = judge(frozen, bound, sets, Questions(args.decay, slots, args.quick), status.update)
+            verdicts[name] = verdict
+            _print_verdict(console, name, verdict)
+        if args.record:
+            bound.card["figures"] = verdicts[path.stem].as_dict()
+            bound.save(path)
+    _write(args, verdicts)
+    return 0
+
+
+def _examples(
+    args: argparse.Namespace, split: Literal["train", "test"], informed: float
+) -> dict[str, list[Example]]:
+    """Named sets of examples: recall, and a sample of every data file."""
+    from codec.dialogues import read_dialogues, sample
+    from codec.recall import recall
+
+    sets = {"recall": recall(args.recall, split, args.seed)} if args.recall else {}
+    for path in args.data:
+        sets[path.stem] = sample(read_dialogues(path), args.examples, 3, args.seed, informed)
+    if not any(sets.values()):
+        raise InputError("nothing to learn or judge from: give --data FILE.jsonl or --recall N")
+    return sets
+
+
+def _model_path(name: str) -> Path | str:
+    store = Store.default()
+    return store.path(name) if name in store.names() else name
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Report]:
+    """A progress bar a phase."""
+    columns = (TextColumn("{task.description:9}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[note]}"), console=console) as progress:
+        tasks = {}
+
+        def report(phase: str, done: int, total: int, note: str = "") -> None:
+            if phase not in tasks:
+                tasks[phase] = progress.add_task(phase, total=total, note=note)
+            progress.update(tasks[phase], completed=done, note=note)
+
+        yield report
+
+
+def _print_verdict(console: Console, name: str, verdict: Verdict) -> None:
+    table = Table(
+        title=f"{name}: recovery of {', '.join(f'{n} {s}' for s, n in verdict.examples.items())} replies"
+    )
+    table.title_justify = "left"
+    table.add_column("condition")
+    for part in verdict.recovery:
+        table.add_column(part, justify="right")
+    for condition in next(iter(verdict.recovery.values())):
+        cells = (verdict.recovery[part][condition] for part in verdict.recovery)
+        table.add_row(condition, *(f"{value:.3f} ({low:.2f} … {high:.2f})" for value, low, high in cells))
+    for part, ages in verdict.by_age.items():
+        table.add_row(f"{part}: by age", "  ".join(f"{age}: {value:.2f}" for age, value in ages.items()))
+    console.print(table)
+    console.print(f"window {verdict.bytes:.0f} bytes, {verdict.zeros:.0%} of the numbers zero")
+    for part, found in verdict.ranking.items():
+        shares = ", ".join(f"{key} {value:.2f}" for key, value in found.items() if key != "examples")
+        console.print(f"{part}: right value ranked first of 5: {shares} ({found['examples']:.0f} examples)")
+    if verdict.overhead is not None:
+        cost = verdict.overhead
+        console.print(
+            f"a token {cost.step_ms:.1f} ms, with the state {cost.extra_step_share:+.1%} time and"
+            f" {cost.extra_flops_share:+.2%} operations;"
+            f" encode {cost.encode_ms:.1f} ms, prepare {cost.prepare_ms:.0f} ms"
+        )
+
+
+def _write(args: argparse.Namespace, verdicts: dict[str, Verdict]) -> None:
+    if args.json is not None:
+        args.json.write_text(json.dumps({name: one.as_dict() for name, one in verdicts.items()}, indent=1) + "\n")
+    if args.plot is not None:
+        from clients.codec_plots import draw_recovery
+
+        draw_recovery(verdicts, args.plot)
+
+
+def _inspect(args: argparse.Namespace, console: Console) -> int:
+    from codec.binding import load
+
+    if args.file.suffix == ".safetensors":
+        _print_codec(console, load(args.file))
+        return 0
+    moments, stretches = asyncio.run(_timeline(args))
+    table = Table("said", "from", "to")
+    for stretch in stretches:
+        table.add_row(stretch.text, f"{stretch.begin_s:.1f} s", f"{stretch.end_s:.1f} s")
+    console.print(table)
+    gone = [moment.time_s for moment in moments if not moment.slots.any()]
+    console.print(f"memory is empty at {gone[-1]:.1f} s" if gone else "memory is never empty")
+    if args.plot is not None:
+        from clients.codec_plots import draw_memory
+
+        draw_memory(moments, stretches, args.plot)
+    return 0
+
+
+async def _timeline(args: argparse.Namespace) -> tuple[list[Moment], list[Stretch]]:
+    """The memory while a recording plays, and what was heard in it."""
+    from audio.resample import resample
+    from audio.wav import read_recording
+    from clients.codec_timeline import hear, remember
+    from codec.binding import load, weights_for
+    from codec.fit import Reader, load_frozen
+    from codec.memory import EchoicMemory
+    from codec.window import StateWindow
+    from pipeline.backends.silero import SileroModel
+    from pipeline.backends.whisper import WhisperRecogniser
+
+    recording = read_recording(args.file)
+    sound = resample(recording.samples, recording.rate_hz, RATE_HZ)
+    vad, recogniser = SileroModel(), WhisperRecogniser(_model_path(args.asr))
+    try:
+        stretches = await hear(sound, vad.open(), recogniser)
+    finally:
+        vad.close()
+        recogniser.close()
+    frozen = load_frozen(_model_path(args.llm), Path(args.llm).name, exact=True)
+    bound = load(args.codec or weights_for(frozen.base), frozen.base)
+    memory = EchoicMemory(bound.codec.encoder, bound.calibration, StateWindow())
+    read = Reader(frozen, bound).read
+    return remember(stretches, read, memory, len(sound) / RATE_HZ, bound.codec.config.window_slots), stretches
+
+
+def _print_codec(console: Console, bound: BoundCodec) -> None:
+    config = bound.codec.config
+    console.print(f"for {bound.base}", soft_wrap=True)
+    console.print(
+        f"{config.fusion_mode}, state at layer {config.layer}, {config.slots} slots of {config.code_dims} numbers"
+        f" ({config.kept_dims} not zero) a segment, window of {config.window}"
+    )
+    console.print(
+        f"{sum(p.numel() for p in bound.codec.parameters())} parameters, named {bound.fingerprint.hex()}"
+    )
+    console.print_json(json.dumps(bound.card))
