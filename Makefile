@@ -4,13 +4,17 @@ BIN = .venv/bin
 # The lock keeps every install to the versions that were tested.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types clean
+.PHONY: demo test bench lint types clean
 
 demo: .venv/installed
 	$(BIN)/echoic models fetch && $(BIN)/echoic demo
 
 test: .venv/installed-for-tests
 	$(BIN)/echoic models fetch && $(BIN)/python -m pytest
+
+# Figures, not gates. RECORDINGS= is a folder with a manifest.jsonl; without one only the first two are measured.
+bench: .venv/installed
+	$(BIN)/echoic bench interruptions $(RECORDINGS); $(BIN)/echoic bench quiet $(RECORDINGS); $(if $(RECORDINGS),$(BIN)/echoic replay $(RECORDINGS) --compare sequential --drafts both)
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,0 +1,57 @@
+"""``echoic``: the commands, and how their failures are told."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from audio.format import AudioError
+from clients import codec, conduct, demo, models, replay, serve
+from pipeline.ports import EchoicError, InputError
+
+COMMANDS = {"demo": demo, "replay": replay, "bench": conduct, "serve": serve, "models": models, "codec": codec}
+# A model's thread asks for the interpreter a thousand times a token; with Python's 5 ms it waits too long for it.
+SWITCH_INTERVAL_S = 0.0003
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0 well, 1 failed, 2 bad input, 130 interrupted."""
+    args = _parser().parse_args(arguments)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        code: int = COMMANDS[args.command].run(args)
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (InputError, AudioError) as error:
+        return _tell(error, BAD_INPUT)
+    except EchoicError as error:
+        return _tell(error, FAILED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="echoic", description="A streaming voice assistant on your own machine.")
+    parser.add_argument("--version", action="version", version=f"echoic {_version()}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS.values():
+        command.add_parser(subparsers)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return version("echoic")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _tell(error: object, code: int) -> int:
+    print(f"echoic: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

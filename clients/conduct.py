@@ -1,0 +1,243 @@
+"""``echoic bench``: how it behaves when somebody speaks over it, and when nobody speaks."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from clients.hearing import first_audible
+from clients.interruptions import Remark, SpokenOver, hear_out, remark_from, speak_over
+from clients.options import add_model_options, config_from
+from clients.quiet import Heard, listen, render_quiet, total
+from clients.recordings import Recording, Rejected, read_recordings
+from clients.sounds import Sound, without_speech
+from clients.summary import spread
+from pipeline.config import Config
+from pipeline.interruption import Interruption, classify
+from pipeline.ports import RATE_HZ, InputError, Voice
+from pipeline.session import Stages
+from pipeline.speak import SpeechLink
+
+if TYPE_CHECKING:
+    from server.app import Server
+
+PHRASES = ("What is the capital of France?", "Stop.", "Uh-huh.")
+LABELS = {
+    Interruption.WORDS: "words",
+    Interruption.STOP: "“stop”",
+    Interruption.BACKCHANNEL: "backchannel",
+    Interruption.NOTHING: "noise",
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the command to argparse."""
+    parser = subparsers.add_parser(
+        "bench", help="check its conduct: spoken over, and in a room where nobody speaks"
+    )
+    checks = parser.add_subparsers(dest="check", required=True, metavar="CHECK")
+    over = checks.add_parser(
+        "interruptions",
+        help="speak over replies and measure how soon they are silent",
+        description="Asks for a long reply, speaks each recording over it in real time, and measures at the "
+        "client how soon the reply is silent, or that it goes on where it should. A recording needs a "
+        "manifest.jsonl that says what is said in it, and when; without recordings the built-in voice speaks.",
+    )
+    over.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+    quiet = checks.add_parser(
+        "quiet",
+        help="an hour of silence, noise and music, as fast as the models go",
+        description="Lets a whole session hear silence, noise and music, generated and from those recordings "
+        'whose transcript is "", and counts the words it makes of them.',
+    )
+    quiet.add_argument("--minutes", type=float, default=60.0, help="how much sound (60)")
+    for check in (over, quiet):
+        check.add_argument(
+            "places", nargs="*", type=Path, metavar="FILE|DIR", help="recordings, or folders of them"
+        )
+        check.add_argument("--category", action="append", metavar="C", help="only recordings of this category")
+        add_model_options(check)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and tell; 0 if all is as it should be, 1 if not, 2 for input that cannot be used."""
+    console, config = Console(highlight=False), config_from(args)
+    recordings = list(_usable(args.places, args.category))
+    if args.check == "interruptions":
+        return _run_interruptions(args, config, recordings, console)
+    return _run_quiet(args, config, recordings, console)
+
+
+def _usable(places: Sequence[Path], categories: Sequence[str] | None) -> Iterator[Recording]:
+    for each in read_recordings(places):
+        if isinstance(each, Rejected):
+            print(f"echoic: skipped {each.reason}", file=sys.stderr)
+        elif not categories or set(categories) & set(each.category):
+            yield each
+
+
+# --- spoken over ---
+
+
+def _run_interruptions(
+    args: argparse.Namespace, config: Config, recordings: Sequence[Recording], console: Console
+) -> int:
+    remarks = [remark for recording in recordings if (remark := remark_from(recording))]
+    if args.places and not remarks:
+        raise InputError("none of the recordings has a transcript and a speech_start_s in a manifest.jsonl")
+    results = asyncio.run(_interrupt(config, remarks, console))
+    console.print(render_interruptions(results))
+    if args.json:
+        write_interruptions(results, args.json)
+    return int(any(result.fault for result in results))
+
+
+async def _interrupt(config: Config, remarks: Sequence[Remark], console: Console) -> list[SpokenOver]:
+    from server.app import Server
+
+    results = []
+    async with Server(config) as server:
+        undisturbed = await hear_out(server.realtime_url)
+        for remark in remarks or [await phrase(text, server.voice) for text in PHRASES]:
+            results.append(await speak_over(remark, server.realtime_url, undisturbed))
+            console.print(_line(results[-1]), soft_wrap=True)
+    return results
+
+
+async def phrase(text: str, voice: Voice) -> Remark:
+    """A phrase in the built-in voice, as a remark."""
+    speech = await voice.speak(text)
+    onset = first_audible(speech.samples) or 0
+    return Remark(text, speech.samples, onset / speech.rate_hz, classify(text))
+
+
+def _line(result: SpokenOver) -> str:
+    silent = (
+        f"silent after {result.silent_after_ms:.0f} ms" if result.silent_after_ms is not None else result.status
+    )
+    verdict = f"[yellow]{escape(result.fault)}[/]" if result.fault else "[green]well[/]"
+    return (
+        f"[bold]{escape(result.remark)}[/] [dim]{LABELS[result.kind]}[/]  {silent}  {verdict}  "
+        f"[dim]{escape(result.heard) or '-'}[/]"
+    )
+
+
+def render_interruptions(results: Sequence[SpokenOver]) -> Table:
+    """A row for each kind of remark."""
+    table = Table(
+        title="Spoken over",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        caption="Silent after: ms from the end of the second 32 ms frame of speech to the last sample heard.",
+        caption_justify="left",
+        caption_style="dim",
+    )
+    table.add_column("remark", no_wrap=True)
+    for column in (
+        "count",
+        "cut",
+        "answered",
+        "went on",
+        "silent p50",
+        "p95",
+        "worst",
+        "stale",
+        "lost ms",
+        "faults",
+    ):
+        table.add_column(column, justify="right")
+    for kind, label in LABELS.items():
+        if alike := [result for result in results if result.kind is kind]:
+            table.add_row(label, *_cells(alike))
+    return table
+
+
+def _cells(results: Sequence[SpokenOver]) -> list[str]:
+    silences = [result.silent_after_ms for result in results if result.silent_after_ms is not None]
+    latency = spread(silences)
+    counts = (
+        len(results),
+        sum(result.cut for result in results),
+        sum(result.answered for result in results),
+        sum(result.status == "completed" for result in results),
+    )
+    times = (latency.p50_ms, latency.p95_ms, max(silences)) if latency else ()
+    lost = [result.lost_ms for result in results if result.lost_ms is not None]
+    return [
+        *map(str, counts),
+        *(f"{time:.0f}" for time in times),
+        *["-"] * (3 - len(times)),
+        str(sum(result.stale_frames for result in results)),
+        f"{max(0.0, *lost):.0f}" if lost else "-",
+        str(sum(bool(result.fault) for result in results)),
+    ]
+
+
+def write_interruptions(results: Sequence[SpokenOver], path: Path) -> None:
+    """Everything that was measured, as JSON; raises InputError where it cannot be written."""
+    told = [{**asdict(result), "kind": result.kind.value, "fault": result.fault} for result in results]
+    report = {"format": "echoic-interruptions", "version": 1, "remarks": told}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot write the report: {error.strerror}") from error
+
+
+# --- nobody speaks ---
+
+
+def _run_quiet(args: argparse.Namespace, config: Config, recordings: Sequence[Recording], console: Console) -> int:
+    if args.minutes <= 0:
+        raise InputError(f"--minutes {args.minutes:g}: expected more than 0")
+    silent = [recording for recording in recordings if recording.silent]
+    if recordings and not silent:
+        console.print('no recording has the transcript "", so all the sound is generated', style="dim")
+    heard = asyncio.run(_hear_nothing(config, silent, args.minutes * 60, console))
+    console.print(render_quiet(heard))
+    for failure in total(heard).failures:
+        console.print(escape(failure), style="yellow")
+    return int(bool(total(heard).words or total(heard).failures))
+
+
+async def _hear_nothing(
+    config: Config, recordings: Sequence[Recording], seconds: float, console: Console
+) -> dict[str, Heard]:
+    from server.app import Server
+
+    sounds = without_speech(seconds, [Sound(each.name, each.at(RATE_HZ)) for each in recordings])
+    columns = (TextColumn("minutes of sound"), BarColumn(), TextColumn("{task.fields[minutes]:.0f}"))
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bars:
+        bar = bars.add_task("", total=seconds, minutes=0)
+        async with Server(config) as server:
+            return await listen(
+                stages_of(server),
+                config,
+                sounds,
+                lambda done_s: bars.update(bar, completed=done_s, minutes=done_s / 60),
+            )
+
+
+def stages_of(server: Server) -> Stages:
+    """What the server gives a session, for one of another clock."""
+    models, speech = server.models, server.config.speech
+    return Stages(
+        activity=models.vad.open(),
+        turn_end=models.turn_end,
+        recogniser=models.recogniser,
+        language_model=models.language_model,
+        speech=SpeechLink(server.speech_url, speech.voice, speech.rate_hz),
+    )
