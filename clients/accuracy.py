@@ -15,7 +15,7 @@ _UNITS = (
 _TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _SPELLED = {"mr": "mister", "mrs": "missus", "dr": "doctor", "ok": "okay", "&": "and", "%": "percent"}
 
-# A recogniser needs about this long after a pause to start a reply that the pause has caused.
+# A reply that was begun in a pause may become audible only this long after the pause.
 PAUSE_REACTION_S = 0.5
 
 

@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
     if any(store.fault(name) for name in store.names()):
         models.run(argparse.Namespace(verb="fetch", names=[]), store)
     transcript = asyncio.run(_demo(config, store, screen))
+    screen.say("")
     screen.console.print(turn_table([result.answer for result in transcript.results]))
     for problem in (problem for result in transcript.results for problem in result.problems):
         screen.say(problem, "yellow")
@@ -104,9 +105,7 @@ async def _demo(config: Config, store: Store, screen: Screen) -> Transcript:
             server = await stack.enter_async_context(Server(config, store=store))
             questions = await _questions(server.voice)
         screen.say(f"ready in {loop_clock() - began:.1f} s", "dim")
-        screen.say(
-            "The readings are human voices. The questions are asked by the built-in voice: it is synthetic."
-        )
+        screen.say("Readings: human voices. Questions: the built-in voice, which is synthetic.")
         client = await stack.enter_async_context(connect(server.realtime_url, timing=True))
         return await converse(client, [*readings, *questions], screen)
 

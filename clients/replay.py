@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -40,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--key", default="local", help="the API key for --url")
     parser.add_argument("--pace", type=float, default=1.0, help="speak faster than life; for trials only")
     parser.add_argument("--category", action="append", metavar="C", help="only recordings of this category")
-    parser.add_argument("--drafts", choices=("on", "off", "both"), default="on", help="answer ahead of turn ends")
+    parser.add_argument("--drafts", choices=tuple(_DRAFTS), help="answer ahead of turn ends, or not, or compare")
     parser.add_argument("--compare", choices=(SEQUENTIAL,), help="run the naive assistant too, clip by clip")
     parser.add_argument("--offline-wer", action="store_true", help="recognise the whole recordings as well")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
@@ -80,7 +81,7 @@ def _check_options(args: argparse.Namespace) -> None:
         raise InputError(f"--pace {args.pace:g}: expected more than 0")
     if args.url:
         realtime_url(args.url)  # raises for one that cannot be used, before anything is read
-    needs_models = args.compare or args.offline_wer or args.drafts != "on"
+    needs_models = args.compare or args.offline_wer or args.drafts
     if args.url and needs_models:
         raise InputError("--compare, --offline-wer and --drafts need the models in this process: leave out --url")
 
@@ -106,14 +107,15 @@ async def _replay(args: argparse.Namespace, recordings: Sequence[Recording], con
         outcomes = await replay_interleaved(recordings, variants, progress)
         return Report({"url": args.url, "pace": args.pace}, outcomes)
     config = config_from(args)
+    drafts = _DRAFTS[args.drafts] if args.drafts else (config.turn.drafts,)
     async with AsyncExitStack() as stack:
         with console.status("loading models"):
-            bench = open_embedded(config, _DRAFTS[args.drafts], pace=args.pace, sequential=bool(args.compare))
+            bench = open_embedded(config, drafts, pace=args.pace, sequential=bool(args.compare))
             variants, models = await stack.enter_async_context(bench)
         outcomes = await replay_interleaved(recordings, variants, progress)
         offline = await recognise_offline(recordings, models) if args.offline_wer else ()
     chosen = {"asr": config.asr.model, "llm": config.llm.model, "voice": config.speech.voice}
-    return Report({"pace": args.pace, **chosen}, outcomes, offline)
+    return Report({"pace": args.pace, "cores": os.cpu_count(), **chosen}, outcomes, offline)
 
 
 def _line(variant: str, outcome: Outcome) -> str:

@@ -8,7 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from pipeline.ports import InputError
@@ -101,7 +101,7 @@ class ServerConfig:
     """The doors."""
 
     host: str = "127.0.0.1"
-    port: int = 0
+    port: int = Field(default=0, ge=0, le=65_535)
     max_sessions: int = 8
     close_deadline_s: float = 5.0
 

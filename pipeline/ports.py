@@ -60,9 +60,9 @@ class Prompt:
 class Hypothesis:
     """What a recogniser heard in one stretch of sound.
 
-    ``padded``: a second look, with the 30 s window in view, was needed. ``ends``: for each word of the text a sample
-    of the stretch at which it is over, where that was asked for. ``sure``: the words are likely to stay when more
-    sound comes or a second look is taken.
+    ``padded``: a second look, with the 30 s window in view, was needed. ``ends``: for each word of the text a
+    sample of the stretch at which it is over, where that was asked for. ``sure``: the words are likely to stay
+    when more sound comes or a second look is taken.
     """
 
     text: str

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -93,24 +94,28 @@ class Server:
         return self.config.speech.url or f"ws://{self.config.server.host}:{self.port}"
 
     async def __aenter__(self) -> Self:
-        """Load and listen. Raises StoreError or InputError when a model is missing or the port is taken."""
-        await asyncio.to_thread(self._load)
-        await self._warm_up()
+        """Take the port, load, and listen. Raises InputError for a port that is taken, StoreError for a model."""
         host, port = self.config.server.host, self.config.server.port
         try:
+            taken = socket.create_server((host, port))
+        except OSError as error:
+            raise InputError(_why_not_listening(host, port, error)) from error
+        try:
+            await asyncio.to_thread(self._load)
+            await self._warm_up()
             self._socket = await serve(
                 self._serve,
-                host,
-                port,
+                sock=taken,
                 process_request=_refuse_unknown_paths,
                 subprotocols=[Subprotocol("realtime")],
                 select_subprotocol=_select_subprotocol,
                 compression=None,
                 max_size=LARGEST_MESSAGE,
             )
-        except OSError as error:
+        except BaseException:
+            taken.close()
             await asyncio.to_thread(self._unload)
-            raise InputError(_why_not_listening(host, port, error)) from error
+            raise
         return self
 
     async def __aexit__(

@@ -49,7 +49,10 @@ class CausalLM:
             self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(source))
             model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(source), dtype="auto")
         except (OSError, ValueError) as error:
-            raise InputError(f"language model {source}: {str(error).splitlines()[0]}") from error
+            why = str(error).splitlines()[0]
+            raise InputError(
+                f"language model {source}: no store entry, folder or hub id of a model ({why})"
+            ) from error
         if not self.tokenizer.chat_template:
             raise InputError(f"language model {source}: its tokenizer has no chat template; use an instruct model")
         self.stop_ids = _stop_ids(self.tokenizer, model)

@@ -37,8 +37,8 @@ TOKENS_PER_S = 10.0
 FREE_TOKENS = 6
 MOST_TOKENS = 200
 PROMPT_TOKENS = 64
-# Below this the words, right or wrong, tend to change when more sound comes. As the last word they get a second look:
-# three hypotheses side by side, in the window's silence.
+# Below this the words, right or wrong, tend to change when more sound comes. As final ones they get a second look:
+# the three best ways to go on, with the silence of the whole window in view.
 SURE_LOGPROB = -0.35
 SECOND_LOOK_BEAMS = 3
 # Past both, Whisper itself takes what it wrote for an invention.
@@ -60,7 +60,7 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What the decoder wrote; ``logprob`` is the mean of its own tokens, the end included."""
+    """What the decoder wrote; ``logprob`` is the mean over its tokens, those it was told counting as certain."""
 
     ids: list[int]
     text: str
@@ -99,7 +99,10 @@ class WhisperRecogniser:
             self._language = language if self.whisper.model.is_multilingual else "en"
             self._tokenizer(self._language or "en")
         except (OSError, ValueError, RuntimeError) as error:
-            raise InputError(f"speech recognition model {source}: {str(error).splitlines()[0]}") from error
+            why = str(error).splitlines()[0]
+            raise InputError(
+                f"speech recognition model {source}: no store entry, folder or hub id of a model ({why})"
+            ) from error
         # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
         self._whole_windows = device != "cpu"
         self._silence = None if self._whole_windows else self._encoded_silence()
@@ -198,12 +201,10 @@ class WhisperRecogniser:
         ids = result.sequences_ids[0]
         text: str = question.tokenizer.decode(ids).strip()
         capped = len(ids) >= question.limit
-        # CTranslate2's mean counts the tokens it was told, with nothing to tell for them.
-        written = (len(ids) + 1 - question.known) / (len(ids) + 1)
         return _Answer(
             ids,
             text.rpartition(" ")[0] if capped else text,  # the limit may have split the last word
-            result.scores[0] / written,
+            result.scores[0],
             result.no_speech_prob,
             capped,
         )

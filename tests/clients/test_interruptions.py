@@ -46,7 +46,7 @@ Events = list[tuple[float, dict[str, Any]]]
 
 
 class Session:
-    """Takes sound, and tells events at given seconds of virtual time; then nothing more, or the end."""
+    """Takes sound, and tells events at given seconds of virtual time, then nothing more, or the end."""
 
     def __init__(self, events: Events, ends: bool = False) -> None:
         self._events = sorted(events, key=lambda event: event[0])
@@ -98,7 +98,7 @@ SURE_AT = STORY_AT + LISTENED_S + 0.1 + TWO_FRAMES_S
 @virtual
 async def test_a_reply_is_silent_when_the_last_sample_of_it_was_played() -> None:
     cut = SURE_AT + 0.15
-    events = [*reply("story", STORY_AT, cut, "cancelled"), told_of_speech(cut), *reply("answer", 5.0, 5.5)]
+    events = [told_of_speech(cut), *reply("story", STORY_AT, cut, "cancelled"), *reply("answer", 5.0, 5.5)]
     result = await met(events, remark())
     assert result.silent_after_ms == pytest.approx(150, abs=41)  # a block of sound up, a block of sound down
     assert (result.status, result.answered, result.stale_frames, result.fault) == ("cancelled", True, 0, "")
@@ -111,14 +111,14 @@ async def test_a_player_drops_what_it_still_has_when_it_is_told_of_speech() -> N
         (at - 0.3 if 2.0 < at < 4.0 else at, body)
         for at, body in reply("story", STORY_AT, told + 0.3, "cancelled")
     ]
-    result = await met([*behind, told_of_speech(told), *reply("answer", 5.0, 5.5)], remark())
+    result = await met([told_of_speech(told), *behind, *reply("answer", 5.0, 5.5)], remark())
     assert result.silent_after_ms == pytest.approx(100, abs=25)
 
 
 @virtual
 async def test_pieces_that_come_after_the_news_of_speech_are_stale_and_heard() -> None:
     told = SURE_AT + 0.1
-    events = [*reply("story", STORY_AT, told + 0.1, "cancelled"), told_of_speech(told), *reply("answer", 5.0, 5.5)]
+    events = [told_of_speech(told), *reply("story", STORY_AT, told + 0.1, "cancelled"), *reply("answer", 5.0, 5.5)]
     result = await met(events, remark())
     assert result.stale_frames == pytest.approx(5, abs=1)
     assert "after it was cut" in result.fault
@@ -126,7 +126,7 @@ async def test_pieces_that_come_after_the_news_of_speech_are_stale_and_heard() -
 
 @virtual
 async def test_stop_is_wanted_to_have_no_answer() -> None:
-    events = [*reply("story", STORY_AT, 3.0, "cancelled"), told_of_speech(3.0)]
+    events = [told_of_speech(3.0), *reply("story", STORY_AT, 3.0, "cancelled")]
     result = await met(events, remark(Interruption.STOP))
     assert (result.answered, result.fault) == (False, "")
     assert loop_clock() < 3.6 + NO_REPLY_S
@@ -134,7 +134,7 @@ async def test_stop_is_wanted_to_have_no_answer() -> None:
 
 @virtual
 async def test_words_without_an_answer_are_a_fault() -> None:
-    result = await met([*reply("story", STORY_AT, 3.0, "cancelled"), told_of_speech(3.0)], remark())
+    result = await met([told_of_speech(3.0), *reply("story", STORY_AT, 3.0, "cancelled")], remark())
     assert result.fault == "never answered"
 
 
@@ -145,7 +145,7 @@ async def test_a_reply_that_talks_on_over_words_is_a_fault() -> None:
 
 @virtual
 async def test_a_backchannel_that_ends_a_reply_is_a_fault() -> None:
-    events = [*reply("story", STORY_AT, 3.0, "cancelled"), told_of_speech(3.0)]
+    events = [told_of_speech(3.0), *reply("story", STORY_AT, 3.0, "cancelled")]
     result = await met(events, remark(Interruption.BACKCHANNEL))
     assert result.fault == "the reply did not go on: cancelled"
 

@@ -122,7 +122,8 @@ async def test_the_real_ear_hears_a_human_reading(store: Store) -> None:
         heard = await listen(
             stages_of(server), server.config, [Sound("a reading", reading)], lambda _seconds: None
         )
-    assert (heard["a reading"].words[:2], heard["a reading"].replies) == (["Ever", "tried."], 1)
+    assert [word.strip(".,") for word in heard["a reading"].words[:2]] == ["Ever", "tried"]
+    assert heard["a reading"].replies == 1
 
 
 @pytest.mark.models

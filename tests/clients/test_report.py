@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,13 @@ def test_the_tables_tell_latency_parts_words_and_conduct() -> None:
     ):
         assert line in text
     assert "z (drafts): it broke" in text
+
+
+def test_latency_measured_on_a_machine_that_was_too_busy_is_not_to_be_trusted() -> None:
+    late = answered()
+    late = replace(late, result=replace(late.result, late_ms=250.0))
+    assert "drafts: sound was sent up to 250 ms late" in shown(render(Report({}, {"drafts": [late]})))
+    assert "late, so" not in shown(render(REPORT))
 
 
 def test_a_report_of_nothing_that_can_be_timed_is_still_shown() -> None:
