@@ -69,6 +69,11 @@ class Replying:
             if self._out.link is not None:
                 await self._speak(self._reply, self._out.rate_hz)
 
+    @property
+    def committed(self) -> bool:
+        """Whether the draft is the reply."""
+        return self._committed.is_set()
+
     def commit(self) -> None:
         """The draft is the reply."""
         self._reply = self.prepared.commit()

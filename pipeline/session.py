@@ -294,7 +294,7 @@ class Session:
 
     async def _drop_draft(self, turn: int) -> None:
         if reply := self._replies.pop(turn, None):
-            await self._stop(reply)
+            await self._waste(reply)
 
     async def _commit(self, commit: Commit) -> None:
         reply, record = self._replies[commit.turn], self._records[commit.turn]
@@ -305,6 +305,7 @@ class Session:
             self._open_turn = 0
             record.transcript = commit.text
             await self._announce_end(record)
+        record.drafted_tokens += reply.prepared.tokens
         self.history.add_user(commit.text)
         reply.commit()
 
@@ -323,7 +324,7 @@ class Session:
             return
         self._open_turn = turn
         reply = self._replies.pop(turn)
-        await self._stop(reply)
+        await self._waste(reply)
         self.history.drop_last_user()
         if reply.announced:
             await self.events.send(reply.ended("cancelled"))
@@ -362,13 +363,17 @@ class Session:
             await self._close_reply(reply, status, error)
             await self._ask_for(self._keeper.on_reply_done(reply.draft.turn, self._clock()))
 
+    async def _waste(self, reply: Replying) -> None:
+        """Stop a draft whose work is lost, and count it; a committed one was counted as drafted already."""
+        await self._stop(reply)
+        reply.record.drafted_tokens += 0 if reply.committed else reply.prepared.tokens
+        reply.record.wasted_tokens += reply.prepared.tokens
+
     async def _stop(self, reply: Replying) -> None:
         """Cancel a reply's task and see it end."""
         if reply.task is not None:
             reply.task.cancel()
             await asyncio.wait([reply.task])
-        reply.record.drafted_tokens += reply.prepared.tokens
-        reply.record.wasted_tokens += reply.prepared.tokens
 
     async def _close_reply(self, reply: Replying, status: ReplyStatus, error: str) -> None:
         record = reply.record
