@@ -145,13 +145,15 @@ def render_interruptions(results: Sequence[SpokenOver]) -> Table:
         box=box.SIMPLE_HEAD,
         title_justify="left",
         title_style="bold",
-        caption="p50, p95, max: ms from the end of the second 32 ms frame of speech to the last sample\n"
-        "of the reply that was heard. Stale: pieces that came after it was cut. Lost: ms of sound.",
+        caption="p50, p95, max: ms from the end of the second 32 ms frame of speech to the last\n"
+        "sample of the reply. Stale: pieces of it that came after. Lost: ms of sound.",
+        collapse_padding=True,
+        pad_edge=False,
         caption_justify="left",
         caption_style="dim",
     )
     table.add_column("remark", no_wrap=True)
-    for column in ("said", "cut", "answered", "resumed", "p50", "p95", "max", "stale", "lost", "faults"):
+    for column in ("said", "cut", "replied", "resumed", "p50", "p95", "max", "stale", "lost", "bad"):
         table.add_column(column, justify="right", no_wrap=True)
     for kind, label in LABELS.items():
         if alike := [result for result in results if result.kind is kind]:

@@ -25,6 +25,7 @@ from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, EchoicError, Hypothesis, 
 from pipeline.session import Session, Stages
 
 PATIENCE_S = 60.0  # real time; a model that takes longer for one job will not come back
+MOST_SHOWN = 40  # characters of what was heard in one kind of sound
 LAST_SILENCE_S = 5.0  # after the last sound: longer than any wait for the end of a turn
 
 
@@ -194,8 +195,8 @@ def render_quiet(heard: dict[str, Heard]) -> Table:
     table = Table(title="Nobody speaks", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     table.add_column("sound", no_wrap=True)
     for column in ("minutes", "turns opened", "words", "replies"):
-        table.add_column(column, justify="right")
-    table.add_column("heard", overflow="ellipsis", no_wrap=True)
+        table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
+    table.add_column("heard", overflow="ellipsis", no_wrap=True, max_width=MOST_SHOWN)
     for name, one in heard.items():
         table.add_row(name, *_cells(one), " ".join(one.words))
     table.add_section()

@@ -35,13 +35,14 @@ class Sound:
 
 
 def without_speech(seconds: float, recordings: Sequence[Sound] = ()) -> Iterator[Sound]:
-    """So many seconds: generated sounds, then the recordings, round after round; the last sound is cut short.
+    """So many seconds: the recordings, then generated sounds, round after round; the last sound is cut short.
 
-    No two rounds have the same noise, the same tune or the same loudness.
+    No two rounds have the same noise, the same tune or the same loudness. The recordings come first because they
+    are the harder ones, and an ear gets harder of hearing the longer it hears noise.
     """
     left = round(seconds * RATE_HZ)
     for number in itertools.count():
-        for sound in itertools.chain(_generated(number), recordings):
+        for sound in itertools.chain(recordings, _generated(number)):
             if left <= 0:
                 return
             yield Sound(sound.name, sound.samples[:left])

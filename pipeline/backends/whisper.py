@@ -9,7 +9,7 @@ cut where it begins to (a passing hypothesis) or decoded again with the rest of 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,12 @@ PROMPT_TOKENS = 64
 # the three best ways to go on, with the silence of the whole window in view.
 SURE_LOGPROB = -0.35
 SECOND_LOOK_BEAMS = 3
-# Past both, Whisper itself takes what it wrote for an invention.
-NO_SPEECH_PROB = 0.6
-NO_SPEECH_LOGPROB = -1.0
+# A text that repeats itself is taken without the repetition where so many words account for the sound.
+SPOKEN_WORDS_PER_S = 2.0
+# Below the first, words are guesses; below the second they are inventions where Whisper hears no speech either.
+LEAST_LOGPROB = -1.0
+NO_SPEECH_LOGPROB = -0.7
+NO_SPEECH_PROB = 0.55
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
 
@@ -66,7 +69,13 @@ class _Answer:
     text: str
     logprob: float
     no_speech_prob: float
-    capped: bool
+    complete: bool
+
+    @property
+    def invented(self) -> bool:
+        """Whether these words were never said."""
+        silent = self.no_speech_prob > NO_SPEECH_PROB and self.logprob < NO_SPEECH_LOGPROB
+        return silent or self.logprob < LEAST_LOGPROB
 
 
 class WhisperRecogniser:
@@ -132,16 +141,18 @@ class WhisperRecogniser:
         if len(sound) > LONGEST_SAMPLES:
             return self._hear_padded(sound)
         encoded = self._encode(sound)
-        question = self._question(encoded, len(sound) / RATE_HZ, prompt, prefix)
-        answer = self._decode(encoded, question)
-        text = answer.text if self._whole_windows else without_repetition(answer.text, prefix)
-        sure = text == answer.text and not answer.capped and answer.logprob >= SURE_LOGPROB
-        second_look = final and not sure
+        seconds = len(sound) / RATE_HZ
+        question = self._question(encoded, seconds, prompt, prefix)
+        first = self._decode(encoded, question)
+        answer = first if self._whole_windows else without_second_telling(first, prefix)
+        trusted = answer.logprob >= SURE_LOGPROB
+        sure = trusted and answer.complete
+        told_twice = answer is not first and len(answer.text.split()) >= SPOKEN_WORDS_PER_S * seconds
+        second_look = final and not (sure or (trusted and told_twice))
         if second_look:
+            question = replace(question, limit=min(MOST_TOKENS, 2 * question.limit))
             answer = self._decode(self._in_silence(encoded), question, SECOND_LOOK_BEAMS)
-            text = without_repetition(answer.text, prefix) if answer.capped else answer.text
-        if answer.no_speech_prob > NO_SPEECH_PROB and answer.logprob < NO_SPEECH_LOGPROB:
-            text = prefix
+        text = prefix if answer.invented else answer.text
         ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if timed else ()
         return Hypothesis(text, answer.logprob, answer.no_speech_prob, second_look, ends, sure or second_look)
 
@@ -206,7 +217,7 @@ class WhisperRecogniser:
             text.rpartition(" ")[0] if capped else text,  # the limit may have split the last word
             result.scores[0],
             result.no_speech_prob,
-            capped,
+            not capped,
         )
 
     def _word_ends(self, encoded: Any, answer: _Answer, question: _Question, samples: int) -> tuple[int, ...]:
@@ -226,6 +237,15 @@ class WhisperRecogniser:
                 self.whisper.hf_tokenizer, multilingual, task="transcribe", language=language
             )
         return self._tokenizers[language]
+
+
+def without_second_telling(answer: _Answer, known: str) -> _Answer:
+    """The answer up to where it starts over. What is told again is certain, so the doubt is in the first telling."""
+    text = without_repetition(answer.text, known)
+    if text == answer.text:
+        return answer
+    logprob = answer.logprob * len(answer.text.split()) / len(text.split())
+    return replace(answer, text=text, logprob=logprob, complete=False)
 
 
 def word_ends(pieces: list[str], starts: list[int]) -> tuple[int, ...]:

@@ -246,7 +246,7 @@ def test_the_table_has_a_row_for_every_kind_of_remark() -> None:
     columns = {str(column.header): list(column.cells) for column in table.columns}
     assert columns["remark"] == ["words", "noise"]
     assert (columns["p50"], columns["max"]) == (["200", "-"], ["250", "-"])
-    assert (columns["answered"], columns["lost"], columns["faults"]) == (["1", "0"], ["-", "0"], ["1", "0"])
+    assert (columns["replied"], columns["lost"], columns["bad"]) == (["1", "0"], ["-", "0"], ["1", "0"])
 
 
 def test_everything_measured_is_written(tmp_path: Path) -> None:

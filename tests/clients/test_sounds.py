@@ -30,10 +30,10 @@ def test_a_second_round_sounds_different() -> None:
     assert same == ["digital silence"]
 
 
-def test_recordings_follow_the_generated_sounds_in_every_round() -> None:
+def test_recordings_begin_every_round() -> None:
     rain = Sound("rain", np.ones(16_000, np.float32))
     names = [sound.name for sound in without_speech(2 * ROUND_S, [rain])]
-    assert names[: len(GENERATORS) + 2] == [*GENERATORS, "rain", next(iter(GENERATORS))]
+    assert names[: len(GENERATORS) + 2] == ["rain", *GENERATORS, "rain"]
 
 
 @pytest.mark.parametrize("name", GENERATORS)
