@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.decoders import Decoder, StockDecoder
-from pipeline.backends.lean_llama import LeanLlama
 from pipeline.cores import Cores
 from pipeline.ports import InputError, Prefill, Prompt, StageError, Token
 from pipeline.worker import Worker
@@ -58,8 +57,8 @@ class CausalLM:
         self.stop_ids = _stop_ids(self.tokenizer, model)
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
-        self.new_decoder = self._prepare(model, decoder, dtype)
-        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, threads)
+        self.new_decoder, busy = self._prepare(model, decoder, dtype, threads)
+        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, busy)
 
     def open(self) -> CausalConversation:
         """A conversation with an empty KV cache."""
@@ -89,16 +88,19 @@ class CausalLM:
         """End the worker; the weights go when nothing refers to them."""
         self.worker.close()
 
-    def _prepare(self, model: Any, decoder: str, dtype: str) -> Callable[[], Decoder]:
-        """Bring the weights into the form they are computed with; returns what makes a conversation's decoder."""
+    def _prepare(self, model: Any, decoder: str, dtype: str, threads: int) -> tuple[Callable[[], Decoder], int]:
+        """Bring the weights into the form they are computed with; returns what makes a conversation's decoder,
+        and how many cores one is busy on."""
+        from pipeline.backends.lean_llama import LeanLlama
+
         fits = self.device.type == "cpu" and LeanLlama.supports(model)
         if decoder == "lean" and not fits:
             raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
-            return LeanLlama(model).open
+            return LeanLlama(model).open, 1
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
-        return lambda: StockDecoder(stock)
+        return lambda: StockDecoder(stock), threads
 
     def _template(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
         # A template that knows a thinking mode is asked to leave it out; others ignore the argument.

@@ -240,7 +240,7 @@ class WhisperRecogniser:
 
 
 def without_second_telling(answer: _Answer, known: str) -> _Answer:
-    """The answer up to where it starts over. What is told again is certain, so the doubt is in the first telling."""
+    """The answer up to where it starts over; what is told again is certain: the doubt is in the first telling."""
     text = without_repetition(answer.text, known)
     if text == answer.text:
         return answer
