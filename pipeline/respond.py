@@ -25,14 +25,15 @@ class Responder:
         self._max_tokens = max_tokens
         self._reading = asyncio.Lock()
 
-    async def read_ahead(self, stable_text: str, record: TurnRecord) -> None:
-        """Prefill what the user has certainly said; does nothing while a draft has the model."""
+    async def read_ahead(self, text: str, record: TurnRecord | None) -> None:
+        """Prefill the history and what the user has said so far; does nothing while a draft has the model."""
         if self._reading.locked():
             return
         async with self._reading:
-            done = await self._conversation.prefill(self.history.prompt(stable_text, open=True))
-        record.prefilled_tokens += done.computed
-        record.cropped_tokens += done.cropped
+            done = await self._conversation.prefill(self.history.prompt(text, open=True))
+        if record is not None:
+            record.prefilled_tokens += done.computed
+            record.cropped_tokens += done.cropped
 
     async def reply_tokens(self, prompt: Prompt, on_first: Callable[[float | None], None]) -> AsyncIterator[str]:
         """The reply's text as it is generated; ``on_first`` gets the model's verdict on the user's being done."""

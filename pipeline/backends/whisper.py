@@ -47,6 +47,8 @@ SPOKEN_WORDS_PER_S = 2.0
 LEAST_LOGPROB = -1.0
 NO_SPEECH_LOGPROB = -0.7
 NO_SPEECH_PROB = 0.55
+# What is heard when speech stops must not wait for the update that happens to run then.
+LANES = 2
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
 
@@ -79,7 +81,7 @@ class _Answer:
 
 
 class WhisperRecogniser:
-    """One set of weights on one device, served by one worker thread."""
+    """One set of weights on one device, served by one worker."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class WhisperRecogniser:
         self._tokenizers: dict[str, Tokenizer] = {}
         try:
             self.whisper: Any = WhisperModel(
-                str(source), device=device, compute_type=compute_type, cpu_threads=threads
+                str(source), device=device, compute_type=compute_type, cpu_threads=threads, num_workers=LANES
             )
             self.whisper.hf_tokenizer = with_first_merge(self.whisper.hf_tokenizer)
             self._language = language if self.whisper.model.is_multilingual else "en"
@@ -115,7 +117,7 @@ class WhisperRecogniser:
         # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
         self._whole_windows = device != "cpu"
         self._silence = None if self._whole_windows else self._encoded_silence()
-        self.worker = Worker("asr", cores if device == "cpu" else None, threads)
+        self.worker = Worker("asr", cores if device == "cpu" else None, threads, LANES)
 
     async def recognise(
         self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
