@@ -73,7 +73,7 @@ class TurnConfig:
     max_drafts: int = 4
     shortest_wait_ms: int = 224
     undecided_wait_ms: int = 800
-    statement_wait_ms: int = 1100  # people go on after a statement more often than after a question
+    statement_wait_ms: int = 1250  # people go on after a statement more often than after a question
     longest_wait_ms: int = 1500
     dictation_wait_ms: int = 1700
     longest_turn_ms: int = 60_000

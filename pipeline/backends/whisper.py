@@ -43,10 +43,8 @@ SURE_LOGPROB = -0.35
 SECOND_LOOK_BEAMS = 3
 # A text that repeats itself is taken without the repetition where so many words account for the sound.
 SPOKEN_WORDS_PER_S = 2.0
-# Below the first, words are guesses; below the second they are inventions where Whisper hears no speech either.
+# Below this, words are inventions.
 LEAST_LOGPROB = -1.0
-NO_SPEECH_LOGPROB = -0.7
-NO_SPEECH_PROB = 0.55
 # What is heard when speech stops must not wait for the update that happens to run then.
 LANES = 2
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
@@ -76,8 +74,7 @@ class _Answer:
     @property
     def invented(self) -> bool:
         """Whether these words were never said."""
-        silent = self.no_speech_prob > NO_SPEECH_PROB and self.logprob < NO_SPEECH_LOGPROB
-        return silent or self.logprob < LEAST_LOGPROB
+        return self.logprob < LEAST_LOGPROB
 
 
 class WhisperRecogniser:

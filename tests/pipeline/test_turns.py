@@ -165,9 +165,9 @@ def test_sound_that_stops_coming_counts_as_silence() -> None:
 
 
 def test_sustained_speech_over_a_reply_pauses_it() -> None:
-    talk = Talk().question().speech(64)
+    talk = Talk().question().speech(32)
     assert not talk.all(PausePlayback)
-    assert talk.goes_on(64).all(PausePlayback) == [PausePlayback(1)]
+    assert talk.goes_on(32).all(PausePlayback) == [PausePlayback(1)]
 
 
 def test_a_backchannel_lets_the_reply_go_on() -> None:
@@ -183,7 +183,7 @@ def test_a_cough_lets_the_reply_go_on() -> None:
 
 
 def test_a_blip_over_a_reply_is_nothing() -> None:
-    talk = Talk().question().speech(64).silence(96)
+    talk = Talk(barge_in_ms=96).question().speech(64).silence(96)
     assert not talk.all(PausePlayback)
     assert talk.keeper.phase is None
 
