@@ -69,8 +69,11 @@ class ListenConfig:
 class TurnConfig:
     """When a turn ends, and what interrupts a reply. Milliseconds."""
 
+    replies: bool = True  # False: a turn is transcribed, and answered only when the client asks for it
+    interrupts: bool = True  # False: a reply is heard out, whoever speaks over it
     drafts: bool = True
     max_drafts: int = 4
+    fixed_wait_ms: int = 0  # above 0: silence this long ends a turn, whatever the evidence
     shortest_wait_ms: int = 224
     undecided_wait_ms: int = 800
     statement_wait_ms: int = 1250  # people go on after a statement more often than after a question

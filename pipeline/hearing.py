@@ -68,6 +68,18 @@ class Hearing:
         self._caught_up.clear()
         await self._inbound.send(chunk)
 
+    async def push_all(self, samples: Samples) -> None:
+        """More sound, none of which may be lost however fast it comes: waits until what came before is heard."""
+        await self._caught_up.wait()
+        await self.push(samples)
+
+    async def hear_out(self) -> None:
+        """Returns once every sample that came was listened to; the last frame is filled up with silence."""
+        missing = -self._received % VAD_FRAME_SAMPLES
+        if missing:
+            await self.push(np.zeros(missing, np.float32))
+        await self._caught_up.wait()
+
     async def close(self) -> None:
         """No more sound will come."""
         await self._inbound.close()

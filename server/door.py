@@ -9,10 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from audio.resample import StreamResampler
-from pipeline.ports import RATE_HZ
 from pipeline.session import Session
-from server.realtime import CancelReply, HearSound, Instruct, RealtimeProtocol, TakeText, WantReply, Wish
+from server.realtime import RealtimeProtocol
+from server.wishes import grant
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,6 @@ class RealtimeDoor:
             voice=voice,
             extras="timing" in query.get("echoic", []),
         )
-        self._resampler = StreamResampler(24_000, RATE_HZ)
         self._sending = asyncio.Lock()
 
     async def serve(self) -> None:
@@ -59,28 +57,13 @@ class RealtimeDoor:
         await self._flush()
         async for message in self._connection:
             for wish in self._protocol.receive(message):
-                await self._grant(wish)
+                await grant(wish, self._session, self._protocol)
             await self._flush()
 
     async def _run_events(self) -> None:
         async for event in self._session.events:
             self._protocol.on_event(event)
             await self._flush()
-
-    async def _grant(self, wish: Wish) -> None:
-        match wish:
-            case HearSound(samples, rate_hz):
-                if rate_hz != self._resampler.from_hz:
-                    self._resampler = StreamResampler(rate_hz, RATE_HZ)
-                await self._session.hear(self._resampler.push(samples))
-            case TakeText(text):
-                self._session.add_user_text(text)
-            case WantReply(spoken):
-                await self._session.respond(spoken=spoken)
-            case CancelReply():
-                await self._session.cancel()
-            case Instruct(instructions):
-                self._session.history.instructions = instructions
 
     async def _flush(self) -> None:
         """Send what the protocol has to say, in its order, whoever made it say so."""
