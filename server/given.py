@@ -34,10 +34,19 @@ _GA_NAMES = {"text": "output_text", "audio": "output_audio"}
 class ProtocolError(Exception):
     """What the client sent cannot be done: told to it as an ``error`` event; the session goes on."""
 
-    def __init__(self, code: str, message: str, param: str | None = None, event_id: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        param: str | None = None,
+        *,
+        kind: str = "invalid_request_error",
+        event_id: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.param = param
+        self.kind = kind
         self.event_id = event_id
 
 

@@ -7,6 +7,7 @@ session tells. What the client is to be told collects in ``outgoing``.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,6 @@ from pydantic import ValidationError
 
 from pipeline.events import (
     NobodySpoke,
-    ReplyAudio,
-    ReplyCalled,
-    ReplyEnded,
-    ReplyRefused,
-    ReplyStarted,
-    ReplyText,
     SessionEvent,
     TurnClosed,
     TurnFailed,
@@ -50,6 +45,7 @@ from server.wishes import (
 )
 
 SHORTEST_COMMIT_MS = 100.0
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class RealtimeProtocol:
@@ -185,65 +181,67 @@ class RealtimeProtocol:
 
     def on_event(self, told: SessionEvent) -> None:
         """Turn one session event into server events. Events of a reply that is over are dropped."""
+        try:
+            self.outgoing += self._told(told)
+        except ProtocolError as error:
+            self._refuse(error, error.event_id)
+
+    def _told(self, told: SessionEvent) -> list[str]:
         match told:
             case UserStarted():
                 if self._interrupts:
                     self._responses.interrupt()
-                self.outgoing += self._users.started(told)
+                return self._users.started(told)
             case UserWords():
-                self.outgoing += self._users.words(told)
+                return self._users.words(told)
             case UserStopped():
-                self.outgoing += self._users.stopped(told)
+                return self._users.stopped(told)
             case UserTranscript():
-                self.outgoing += self._users.transcript(told)
+                return self._users.transcript(told)
             case TurnReopened(turn):
-                self.outgoing += self._users.reopened(turn)
+                return self._users.reopened(turn)
             case NobodySpoke():
-                self.outgoing += self._users.nobody_spoke(told)
+                return self._users.nobody_spoke(told)
             case TurnFailed(turn, error):
-                self._turn_failed(turn, error)
+                return self._turn_failed(turn, error)
             case TurnClosed(record):
-                if self._extras:
-                    extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
-                    self.outgoing.append(json.dumps(extra))
+                extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
+                return [json.dumps(extra)] if self._extras else []
             case _:
-                self._on_reply(told)
+                return self._responses.on_event(told, self._session)
 
-    def _on_reply(
-        self, told: ReplyStarted | ReplyRefused | ReplyText | ReplyAudio | ReplyCalled | ReplyEnded
-    ) -> None:
-        try:
-            self.outgoing += self._responses.on_event(told, self._session)
-        except ProtocolError as error:
-            self._refuse(error, error.event_id)
-
-    def _turn_failed(self, turn: int, error: str) -> None:
+    def _turn_failed(self, turn: int, error: str) -> list[str]:
         """Told once, and where it can be as a failed transcription: some clients end at their first ``error``."""
-        failed = self._users.failed(turn, error)
-        self.outgoing += failed
-        if not failed:
-            self._refuse(ProtocolError("turn_failed", f"Turn {turn} failed: {error}"), None, "server_error")
+        if failed := self._users.failed(turn, error):
+            return failed
+        raise ProtocolError("turn_failed", f"Turn {turn} failed: {error}", kind="server_error")
 
     def fail(self, message: str, code: str = "internal_error") -> None:
         """Tell the client what ends its session."""
-        self._refuse(ProtocolError(code, message), None, "server_error")
+        self._refuse(ProtocolError(code, message, kind="server_error"), None)
 
     def _say(self, cls: Any, **fields: Any) -> None:
         self.outgoing.append(event(cls, **fields))
 
-    def _refuse(self, error: ProtocolError, event_id: str | None, kind: str = "invalid_request_error") -> None:
-        told = {"type": kind, "code": error.code, "message": str(error), "param": error.param}
+    def _refuse(self, error: ProtocolError, event_id: str | None) -> None:
+        told = {"type": error.kind, "code": error.code, "message": str(error), "param": error.param}
         self._say(rt.RealtimeErrorEvent, error={**told, "event_id": event_id})
 
 
 def _parse(message: str) -> dict[str, Any]:
     try:
-        body = json.loads(message)
+        body = json.loads(message, parse_constant=_no_number)
+        if _SURROGATE.search(message):  # half a character is no text that could be sent on
+            body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise ProtocolError("invalid_json", "Invalid event: failed to parse JSON value.") from error
     if not isinstance(body, dict):
         raise ProtocolError("invalid_event", "Invalid event: expected a JSON object.")
     return body
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _invalid(error: ValidationError) -> ProtocolError:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.events import (
     ReplyAudio,
@@ -270,22 +268,3 @@ def test_words_come_early_to_those_who_asked_and_are_not_said_twice() -> None:
     client.send("session.update", session={"audio": {"input": {"transcription": {"model": "x"}}}})
     events = client.happens(UserStarted(1, 0.0), UserWords(1, "Hel"), *TURN[1:])
     assert "".join(event["delta"] for event in events if event["type"].endswith(".delta")) == "Hello"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-KINDS = st.sampled_from(
-    "session.update input_audio_buffer.append conversation.item.create conversation.item.retrieve response.create "
-    "conversation.item.truncate conversation.item.delete response.cancel".split()
-)
-KEYS = st.sampled_from("session audio item item_id response event_id content output_modalities metadata".split())
-
-
-@given(KINDS, st.dictionaries(KEYS, JSON, max_size=4))
-def test_no_client_can_break_the_protocol(kind: str, body: dict[str, Any]) -> None:
-    client = Client()
-    client.send(kind, **body)
-    assert kinds(client.send("input_audio_buffer.clear")) == ["input_audio_buffer.cleared"]
