@@ -20,7 +20,6 @@ from pipeline.timing import Clock
 
 log = logging.getLogger(__name__)
 
-INBOUND_LIMIT_MS = 5_000.0  # live sound that waits longer than this is worth less than the sound after it
 KEPT_S = 30
 # A detector's state drifts while nothing is said: after minutes of noise it notices speech half a second late.
 # After so long a quiet it listens afresh.
@@ -34,7 +33,7 @@ class Hearing:
         self.listener = Listener(config)
         self.kept = PreRoll(KEPT_S * RATE_HZ, RATE_HZ)
         self._inbound: Channel[AudioChunk] = Channel(
-            "inbound audio", INBOUND_LIMIT_MS, Overflow.DROP_OLDEST, size=lambda chunk: chunk.duration_ms
+            "inbound audio", config.buffered_ms, Overflow.DROP_OLDEST, size=lambda chunk: chunk.duration_ms
         )
         self._activity = activity
         self._clock = clock

@@ -115,6 +115,11 @@ class Session:
 
     # --- from outside ---
 
+    @property
+    def idle(self) -> bool:
+        """Whether no turn is open and no reply is under way; so it is once the session is closed."""
+        return not self._records or self._actions.closed
+
     async def run(self) -> None:
         """Converse until ``close``. An exception that is no StageError is a bug and ends the session."""
         try:

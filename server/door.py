@@ -3,77 +3,165 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
+from pipeline.config import Config
+from pipeline.events import ReplyAudio, TurnClosed
 from pipeline.session import Session
+from pipeline.timing import loop_clock
+from server.gate import TRY_LATER
+from server.limits import Pace
+from server.outbox import Outbox, OutboxFull
 from server.realtime import RealtimeProtocol
 from server.wishes import grant
 
 log = logging.getLogger(__name__)
 
-NORMAL, INTERNAL_ERROR = 1000, 1011
+GOING_AWAY, INTERNAL_ERROR = 1001, 1011
+LAST_WORDS_S = 1.0  # for what is still to be told before a close, and for a reply to end once it is cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """How the server ends a connection; with an ``error`` event first where ``code`` is given."""
+
+    close_code: int
+    reason: str
+    code: str = ""
 
 
 class RealtimeDoor:
     """Carries one client's messages to the protocol and its wishes to the session, and events back."""
 
-    def __init__(self, connection: ServerConnection, session: Session, model: str, voice: str) -> None:
+    def __init__(
+        self, connection: ServerConnection, session: Session, config: Config, wanted: Mapping[str, Any]
+    ) -> None:
+        """``wanted``: session settings that came with the client's key."""
         query = parse_qs(urlsplit(connection.request.path).query) if connection.request else {}
         self._connection = connection
         self._session = session
+        self._limits = config.limits
         self._protocol = RealtimeProtocol(
-            model=query.get("model", [model])[0],
+            model=query.get("model", [config.llm.model])[0],
             instructions=session.history.instructions,
-            voice=voice,
+            voice=config.speech.voice,
             extras="timing" in query.get("echoic", []),
         )
-        self._sending = asyncio.Lock()
+        self._wanted = wanted
+        self._outbox = Outbox(config.limits.unsent_ms)
+        self._parting: asyncio.Future[Parting] = asyncio.get_running_loop().create_future()
+        self._turn_closed = asyncio.Event()
 
     async def serve(self) -> None:
         """Converse until either side closes. A bug in the session is told to the client and closes with 1011."""
         try:
             async with asyncio.TaskGroup() as work:
                 running = work.create_task(self._session.run())
-                speaking = work.create_task(self._run_events())
+                telling = work.create_task(self._run_events())
                 try:
-                    await self._run_messages()
+                    await self._carry()
                 finally:
                     await self._session.close()
                 await running
-                speaking.cancel()
-        except* ConnectionClosed:
-            pass  # the client left: nobody is there to be told
+                telling.cancel()
         except* Exception as bugs:
             log.error("session ended by an unexpected failure", exc_info=bugs)
-            self._protocol.fail("Echoic failed unexpectedly; this session is over, please reconnect.")
-            await self._send_quietly()
-            await self._connection.close(INTERNAL_ERROR, "internal error")
+            message = "Echoic failed unexpectedly; this session is over, please reconnect."
+            await self._part(Parting(INTERNAL_ERROR, message, "internal_error"))
+
+    def part(self, parting: Parting) -> None:
+        """End the conversation; the first reason given counts."""
+        if not self._parting.done():
+            self._parting.set_result(parting)
+
+    async def finish(self, deadline_s: float) -> None:
+        """The server stops: let what is running end, for so long at most, cut what does not, and part."""
+        try:
+            await self._until_idle(deadline_s)
+        except TimeoutError:
+            await self._session.cancel()
+            with suppress(TimeoutError):  # somebody is speaking: nothing to wait for
+                await self._until_idle(LAST_WORDS_S)
+        self.part(Parting(GOING_AWAY, "the server is stopping"))
+
+    async def _until_idle(self, deadline_s: float) -> None:
+        async with asyncio.timeout(deadline_s):
+            while not self._session.idle:
+                self._turn_closed.clear()
+                await self._turn_closed.wait()
+
+    async def _carry(self) -> None:
+        """Read and write until the client leaves, or there is a reason to part from it."""
+        tasks = [asyncio.create_task(self._run_messages()), asyncio.create_task(self._run_outbox())]
+        try:
+            async with asyncio.timeout(self._limits.session_s):
+                ends: list[asyncio.Future[Any]] = [*tasks, self._parting]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            limit = f"Your session hit the maximum duration of {self._limits.session_s:g} s."
+            self.part(Parting(GOING_AWAY, limit, "session_expired"))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled() and (bug := task.exception()):
+                raise bug
+        if self._parting.done():
+            await self._part(self._parting.result())
 
     async def _run_messages(self) -> None:
-        await self._flush()
-        async for message in self._connection:
-            for wish in self._protocol.receive(message):
-                await grant(wish, self._session, self._protocol)
-            await self._flush()
+        pace = Pace(self._limits.bytes_per_s, self._limits.events_per_s, loop_clock)
+        self._tell()
+        if self._wanted:
+            await self._take(json.dumps({"type": "session.update", "session": dict(self._wanted)}))
+        with suppress(ConnectionClosed):  # the client left
+            async for message in self._connection:
+                await self._take(message)
+                await pace.take(len(message))
+
+    async def _take(self, message: str | bytes) -> None:
+        for wish in self._protocol.receive(message):
+            await grant(wish, self._session, self._protocol)
+        self._tell()
 
     async def _run_events(self) -> None:
         async for event in self._session.events:
             self._protocol.on_event(event)
-            await self._flush()
+            self._tell(len(event.pcm) / 2 / event.rate_hz * 1000 if isinstance(event, ReplyAudio) else 0.0)
+            if isinstance(event, TurnClosed):
+                self._turn_closed.set()
+        self._turn_closed.set()
 
-    async def _flush(self) -> None:
-        """Send what the protocol has to say, in its order, whoever made it say so."""
-        async with self._sending:
-            outgoing, self._protocol.outgoing = self._protocol.outgoing, []
-            for text in outgoing:
-                await self._connection.send(text)
-
-    async def _send_quietly(self) -> None:
+    def _tell(self, sound_ms: float = 0.0) -> None:
+        """Queue what the protocol has to say, in its order, whoever made it say so."""
+        outgoing, self._protocol.outgoing = self._protocol.outgoing, []
         try:
-            await self._flush()
-        except ConnectionClosed:
-            log.info("the client left before it could be told of the failure")
+            self._outbox.push(outgoing, sound_ms)
+        except OutboxFull as error:
+            self.part(Parting(TRY_LATER, f"the client is too slow: {error}"))
+
+    async def _run_outbox(self) -> None:
+        with suppress(ConnectionClosed):  # the client left
+            while True:
+                await self._connection.send(await self._outbox.next())
+
+    async def _part(self, parting: Parting) -> None:
+        """Tell what is left to be told, as far as the client takes it, and close."""
+        if parting.code:
+            self._protocol.fail(parting.reason, parting.code)
+            self._tell()
+        with suppress(ConnectionClosed, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                while self._outbox and parting.close_code != TRY_LATER:
+                    await self._connection.send(self._outbox.take())
+        await self._connection.close(parting.close_code, parting.reason[:120])
