@@ -28,7 +28,7 @@ class AsrConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class LlmConfig:
-    """The language model. ``model``: a store entry, a local folder or a hub id."""
+    """The language model. ``model``: a store entry, a local folder, a hub id, or ``openai:URL#MODEL``."""
 
     model: str = "smollm2-135m-instruct"
     device: str = "auto"

@@ -45,6 +45,14 @@ class UserWords:
 
 
 @dataclass(frozen=True, slots=True)
+class UserTail:
+    """The newest words of the user, which may still change; they stand behind the certain ones."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnReopened:
     """The turn was announced as over, but the user goes on and nothing of the reply was heard."""
 
@@ -80,6 +88,16 @@ class ReplyText:
 
     turn: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyWord:
+    """A word of the reply and when it sounds, in milliseconds of the reply's audio."""
+
+    turn: int
+    text: str
+    start_ms: float
+    end_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +154,14 @@ SessionEvent = (
     | UserStopped
     | UserTranscript
     | UserWords
+    | UserTail
     | TurnReopened
     | NobodySpoke
     | ReplyStarted
     | ReplyRefused
     | ReplyText
     | ReplyCalled
+    | ReplyWord
     | ReplyAudio
     | ReplyEnded
     | TurnClosed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from pipeline.actions import Draft
@@ -15,8 +15,10 @@ from pipeline.events import (
     ReplyStarted,
     ReplyStatus,
     ReplyText,
+    ReplyWord,
     SessionEvent,
 )
+from pipeline.frames import SpokenAudio
 from pipeline.playback import Playback
 from pipeline.ports import ToolCall
 from pipeline.respond import PreparedReply, Reply, Responder
@@ -147,7 +149,15 @@ class Replying:
 
     async def _speak(self, reply: Reply, rate_hz: int) -> None:
         self._playback = Playback(self._out.playback, self._clock, self._send, rate_hz)
-        await self._playback.play(reply.audio())
+        await self._playback.play(self._announced(reply.audio(), rate_hz))
+
+    async def _announced(self, pieces: AsyncIterator[SpokenAudio], rate_hz: int) -> AsyncIterator[SpokenAudio]:
+        """The sound, after its words have been told."""
+        per_ms = rate_hz / 1000
+        async for piece in pieces:
+            for word in piece.words:
+                await self._out.emit(ReplyWord(self.draft.turn, word.text, word.start / per_ms, word.end / per_ms))
+            yield piece
 
     async def _send(self, pcm: bytes, rate_hz: int) -> None:
         if not self._heard:

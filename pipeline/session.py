@@ -40,6 +40,7 @@ from pipeline.events import (
     TurnReopened,
     UserStarted,
     UserStopped,
+    UserTail,
     UserTranscript,
     UserWords,
 )
@@ -212,6 +213,8 @@ class Session:
             if turn and len(partial.stable) > len(self._stable):
                 more, self._stable = partial.stable[len(self._stable) :], partial.stable
                 await self.events.send(UserWords(turn, more))
+            if turn:
+                await self.events.send(UserTail(turn, partial.unstable))
 
     async def _run_reading_ahead(self) -> None:
         """The model reads what was said before, and the user's words while they are still being spoken.

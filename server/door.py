@@ -18,6 +18,7 @@ from pipeline.config import Config
 from pipeline.events import ReplyAudio, TurnClosed
 from pipeline.session import Session
 from pipeline.timing import loop_clock
+from server.extras import word_events
 from server.gate import TRY_LATER
 from server.limits import Pace
 from server.outbox import Outbox, OutboxFull
@@ -56,6 +57,7 @@ class RealtimeDoor:
             voice=config.speech.voice,
             extras="timing" in query.get("echoic", []),
         )
+        self._tells_words = "words" in query.get("echoic", [])
         self._wanted = wanted
         self._outbox = Outbox(config.limits.unsent_ms)
         self._parting: asyncio.Future[Parting] = asyncio.get_running_loop().create_future()
@@ -137,6 +139,8 @@ class RealtimeDoor:
     async def _run_events(self) -> None:
         async for event in self._session.events:
             self._protocol.on_event(event)
+            if self._tells_words:
+                self._protocol.outgoing += word_events(event)
             self._tell(len(event.pcm) / 2 / event.rate_hz * 1000 if isinstance(event, ReplyAudio) else 0.0)
             if isinstance(event, TurnClosed):
                 self._turn_closed.set()

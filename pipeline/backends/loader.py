@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.backends.causal_lm import CausalLM
+from pipeline.backends.chat_endpoint import PREFIX, ChatEndpoint
 from pipeline.backends.silero import SileroModel
 from pipeline.backends.smart_turn import SmartTurn
 from pipeline.backends.whisper import WhisperRecogniser
-from pipeline.config import Config
+from pipeline.config import Config, LlmConfig
 from pipeline.cores import Cores
 from pipeline.store import Store
 
@@ -24,7 +25,7 @@ class Models:
     vad: SileroModel
     turn_end: SmartTurn
     recogniser: WhisperRecogniser
-    language_model: CausalLM
+    language_model: CausalLM | ChatEndpoint
 
     def close(self) -> None:
         """End the workers."""
@@ -45,19 +46,26 @@ def load_models(config: Config, store: Store) -> Models:
             language=config.asr.language or None,
             cores=cores,
         ),
-        language_model=CausalLM(
-            _source(config.llm.model, store),
-            device=config.llm.device,
-            dtype=config.llm.dtype,
-            decoder=config.llm.decoder,
-            threads=config.llm.threads or os.cpu_count() or 1,
-            cores=cores,
-        ),
+        language_model=_language_model(config.llm, store, cores),
     )
     # What is loaded stays: the collector need not walk it again, which would stop the audio for 0.2 s.
     gc.collect()
     gc.freeze()
     return models
+
+
+def _language_model(config: LlmConfig, store: Store, cores: Cores) -> CausalLM | ChatEndpoint:
+    if config.model.startswith(PREFIX):
+        key = os.environ.get("OPENAI_API_KEY", "")
+        return ChatEndpoint(config.model, key=key, temperature=config.temperature)
+    return CausalLM(
+        _source(config.model, store),
+        device=config.device,
+        dtype=config.dtype,
+        decoder=config.decoder,
+        threads=config.threads or os.cpu_count() or 1,
+        cores=cores,
+    )
 
 
 def _source(name: str, store: Store) -> Path | str:

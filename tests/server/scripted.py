@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from pipeline.config import load_config
-from pipeline.ports import Prompt, Speech, Token
+from pipeline.ports import LanguageModel, Prompt, Speech, Token
 from server.app import Server
 from server.keys import Keys
 from tests.pipeline.conversation import ScriptedActivity, ScriptedModel, ScriptedRecogniser, ScriptedTurnEnd
@@ -45,7 +45,7 @@ class LoadedVoice(ToneVoice):
         return await super().speak(phrase, speed)
 
 
-def scripted_server(*, keys: Keys | None = None, model: ScriptedModel | None = None, **settings: Any) -> Server:
+def scripted_server(*, keys: Keys | None = None, model: LanguageModel | None = None, **settings: Any) -> Server:
     """A server whose settings are given as ``limits__session_s=1``."""
     config = load_config(overrides={key.replace("__", "."): value for key, value in settings.items()})
     models = SimpleNamespace(
