@@ -124,6 +124,7 @@ class LimitsConfig:
     session_s: float = Field(default=86_400, gt=0)
     sessions_per_key: int = Field(default=8, gt=0)
     unsent_ms: float = Field(default=5_000, gt=0)  # sound that a client has not taken; above, it is sent away
+    resume_s: float = Field(default=30, gt=0)  # how long a session waits for a client that asked for it
     open_s: float = Field(default=10, gt=0)  # for the request and the handshake
     close_s: float = Field(default=2, gt=0)  # for the closing handshake with a client that may be gone
     ping_s: float = Field(default=20, gt=0)  # how often, and how long a pong may take

@@ -113,6 +113,8 @@ class Session:
         desk = Desk(self._keeper, self.history, self._replies, self._records, self.events, self._ask_for, clock)
         self._requests = ClientRequests(desk, self._hearing, self._held, self._answer_aside, self._spawn)
         self._tasks: asyncio.TaskGroup | None = None
+        self._audience = asyncio.Event()
+        self._audience.set()
 
     # --- from outside ---
 
@@ -138,6 +140,14 @@ class Session:
     async def close(self) -> None:
         """End the conversation: running replies are cancelled, ``run`` returns."""
         await self._actions.close()
+
+    def hold(self) -> None:
+        """Nobody is there to listen: replies are made, but their sound waits where it is."""
+        self._audience.clear()
+
+    def release(self) -> None:
+        """Somebody listens again: replies go on from the exact sample."""
+        self._audience.set()
 
     async def hear(self, samples: Samples) -> None:
         """More sound from the user, float32 mono at 16 kHz. With push to talk it waits until it can be kept."""
@@ -328,7 +338,7 @@ class Session:
             rate_hz=self._config.speech.rate_hz,
             playback=self._config.playback,
             key=request.key,
-            emit=self.events.send,
+            emit=self._emit,
             on_call=lambda call: self._replies.remember_call(draft.turn, call),
             on_verdict=lambda p: self._ask_for(self._keeper.on_text_done(draft, p, self._clock())),
             on_ready=lambda: self._ask_for(self._keeper.on_audio_ready(draft, self._clock())),
@@ -442,8 +452,14 @@ class Session:
 
     # --- what else there is to know ---
 
+    async def _emit(self, event: SessionEvent) -> None:
+        if isinstance(event, ReplyAudio):
+            await self._audience.wait()
+        await self.events.send(event)
+
     async def _clear_to_speak(self) -> None:
         """The last check before the first audio leaves: has all sound been listened to, and is it silence?"""
+        await self._audience.wait()
         listener = self._hearing.listener
         with suppress(TimeoutError):  # no sound comes any more, so nobody goes on
             async with asyncio.timeout(self._config.listen.gap_ms / 1000):

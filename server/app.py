@@ -10,7 +10,7 @@ import socket
 import ssl
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from websockets.asyncio.server import Server as SocketServer
@@ -30,7 +30,7 @@ from pipeline.timing import loop_clock
 from server import speech
 from server.client_secrets import ClientSecrets
 from server.door import RealtimeDoor
-from server.gate import FULL, REALTIME_PATHS, TRY_LATER, Gate, Refusal, is_loopback
+from server.gate import FULL, GONE, REALTIME_PATHS, TRY_LATER, Gate, Refusal, is_loopback
 from server.keys import KEY_VARIABLE, Keys, Visitor
 from server.listening import encryption, listen
 from server.page import Page
@@ -214,17 +214,28 @@ class Server:
             await _refuse(connection, refusal)
 
     async def _serve_realtime(self, connection: ServerConnection, request: Request) -> None:
+        query = parse_qs(urlsplit(request.path).query)
+        if token := query.get("token", [""])[0]:
+            await self._held(token, request).take_over(connection, query.get("last", [""])[0])
+            return
         visitor = self._gate.realtime_visitor(request, self._doors.values())
         if self.sessions >= self.config.server.max_sessions:
             raise Refusal(TRY_LATER, "server_full", FULL)
-        door = RealtimeDoor(
-            connection, Session(self.new_stages(), self.config, loop_clock), self.config, visitor.session
-        )
+        session = Session(self.new_stages(), self.config, loop_clock)
+        door = RealtimeDoor(connection, session, self.config, visitor.session)
         self._doors[door] = visitor
         try:
             await door.serve()
         finally:
             del self._doors[door]
+
+    def _held(self, token: str, request: Request) -> RealtimeDoor:
+        """The conversation that a client comes back to. Raises Refusal where there is none of theirs."""
+        owner = self._gate.realtime_visitor(request, ()).owner
+        for door, visitor in self._doors.items():
+            if secrets.compare_digest(door.token.encode(), token.encode()) and visitor.owner == owner:
+                return door
+        raise Refusal(GONE, "resume_failed", "That session is over: it waits for so long only. Begin a new one.")
 
     async def _serve_inner(self, connection: ServerConnection) -> None:
         given = connection.request.headers.get("xi-api-key", "") if connection.request else ""

@@ -16,7 +16,7 @@ from server.wire import event, rt
 REALTIME_PATHS = frozenset({"/v1/realtime", "/realtime"})
 KEY_PROTOCOL = "openai-insecure-api-key."
 BETA_PROTOCOL = "openai-beta.realtime-v1"
-UNAUTHENTICATED, BAD_REQUEST, TRY_LATER = 3000, 4000, 1013
+UNAUTHENTICATED, BAD_REQUEST, GONE, TRY_LATER = 3000, 4000, 4004, 1013
 FULL = "all sessions are taken, try again later"
 
 

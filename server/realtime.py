@@ -15,12 +15,14 @@ from pydantic import ValidationError
 
 from pipeline.events import (
     NobodySpoke,
+    ReplyWord,
     SessionEvent,
     TurnClosed,
     TurnFailed,
     TurnReopened,
     UserStarted,
     UserStopped,
+    UserTail,
     UserTranscript,
     UserWords,
 )
@@ -207,6 +209,8 @@ class RealtimeProtocol:
             case TurnClosed(record):
                 extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
                 return [json.dumps(extra)] if self._extras else []
+            case UserTail() | ReplyWord():
+                return []  # the Realtime protocol has no words for these; see extras.py
             case _:
                 return self._responses.on_event(told, self._session)
 

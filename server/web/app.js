@@ -88,6 +88,7 @@ class Sound {
 // --- the session ---
 
 class Session {
+  lost_ms = 0; // of the user's sound
   onevent = () => {};
   onlost = () => {};
   onended = () => {};
@@ -138,7 +139,10 @@ class Session {
   send(event) {
     if (this.open) return this.socket.send(JSON.stringify(event));
     this.#waiting.push(event);
-    if (this.#waiting.length > WAITING_BLOCKS) this.#waiting.shift();
+    if (this.#waiting.length > WAITING_BLOCKS) {
+      this.#waiting.shift();
+      this.lost_ms += 20;
+    }
   }
 
   close() {
@@ -299,8 +303,11 @@ const handlers = {
     });
     enter("listening");
   },
-  "echoic.resumed": ({ lost }) => {
-    complain(lost ? `The connection was lost for a moment: ${lost}` : "");
+  "echoic.resumed": ({ lost_events }) => {
+    const lost = [session.lost_ms && `${(session.lost_ms / 1000).toFixed(1)} s of what you said`, lost_events && "some of the reply"];
+    const what = lost.filter(Boolean).join(" and ");
+    complain(what ? `The connection was lost for a moment, and ${what} with it.` : "");
+    session.lost_ms = 0;
     enter(sound.playing ? "speaking" : "listening");
   },
   "input_audio_buffer.speech_started": ({ item_id }) => {
