@@ -4,7 +4,7 @@ BIN = .venv/bin
 # The lock keeps every install to the versions that were tested.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test bench lint types clean
+.PHONY: demo test bench soak lint types clean
 
 demo: .venv/installed
 	$(BIN)/echoic models fetch && $(BIN)/echoic demo
@@ -15,6 +15,10 @@ test: .venv/installed-for-tests
 # Figures, not gates. RECORDINGS= is a folder with a manifest.jsonl; without one only the first two are measured.
 bench: .venv/installed
 	$(BIN)/echoic bench interruptions $(RECORDINGS); $(BIN)/echoic bench quiet $(RECORDINGS); $(if $(RECORDINGS),$(BIN)/echoic replay $(RECORDINGS) --compare sequential --drafts both)
+
+# Hundreds of conversations, in sequence and at once, that end in every way.
+soak: .venv/installed-for-tests
+	SOAK=200 $(BIN)/python -m pytest tests/server/test_soak.py
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from rich.table import Table
 
 from audio.resample import resample
 from clients.accuracy import word_errors
+from clients.crowd import Level, find_limit, plot_levels, render_levels
 from clients.hearing import first_audible
 from clients.interruptions import Remark, SpokenOver, hear_out, remark_from, speak_over
 from clients.options import add_model_options, config_from
@@ -61,7 +62,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         'whose transcript is "", and counts the words it makes of them. A voice speaks at the end: is it heard?',
     )
     quiet.add_argument("--minutes", type=float, default=60.0, help="how much sound (60)")
-    for check in (over, quiet):
+    many = checks.add_parser(
+        "sessions",
+        help="how many conversations at once are answered in time",
+        description="Lets ever more users ask questions at once, in real time, until one in twenty answers takes "
+        "longer than the limit, and tells how many conversations this machine holds. A recording needs a "
+        "manifest.jsonl that says where its speech ends; without recordings the built-in voice asks.",
+    )
+    many.add_argument("--most", type=int, default=8, metavar="N", help="conversations to try (8)")
+    many.add_argument("--turns", type=int, default=4, metavar="N", help="questions that each user asks (4)")
+    many.add_argument("--limit-ms", type=float, default=1_000, metavar="MS", help="voice to voice, p95 (1000)")
+    many.add_argument("--plot", type=Path, metavar="FILE", help="draw the curve")
+    for check in (over, quiet, many):
         check.add_argument(
             "places", nargs="*", type=Path, metavar="FILE|DIR", help="recordings, or folders of them"
         )
@@ -75,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     recordings = list(_usable(args.places, args.category))
     if args.check == "interruptions":
         return _run_interruptions(args, config, recordings, console)
+    if args.check == "sessions":
+        return _run_sessions(args, config, recordings, console)
     return _run_quiet(args, config, recordings, console)
 
 
@@ -227,3 +241,47 @@ async def _hear_nothing(
                 chain(quiet, [voice]),
                 lambda done_s: bars.update(bar, completed=done_s, minutes=done_s / 60),
             )
+
+
+# --- many at once ---
+
+
+def _run_sessions(
+    args: argparse.Namespace, config: Config, recordings: Sequence[Recording], console: Console
+) -> int:
+    if args.most < 1 or args.turns < 1:
+        raise InputError("--most and --turns: expected 1 or more")
+    asking = [recording for recording in recordings if recording.transcript and recording.speech_end_s]
+    if args.places and not asking:
+        raise InputError("none of the recordings has a transcript and a speech_end_s in a manifest.jsonl")
+    levels = asyncio.run(_crowd(args, config, asking, console))
+    console.print(render_levels(levels, args.limit_ms))
+    holds = max((level.sessions for level in levels if level.holds(args.limit_ms)), default=0)
+    console.print(f"This machine holds {holds} conversations at once with {args.limit_ms:.0f} ms voice to voice.")
+    if args.plot:
+        plot_levels(levels, args.limit_ms, args.plot)
+    return int(holds == 0)
+
+
+async def _crowd(
+    args: argparse.Namespace, config: Config, recordings: Sequence[Recording], console: Console
+) -> list[Level]:
+    from server.app import Server
+
+    open_door = replace(config.server, max_sessions=args.most, full_wait_ms=float("inf"))
+    levels = []
+    async with Server(replace(config, server=open_door)) as server:
+        questions = recordings or [await _question(server.voice)]
+        wait_ms = server.models.cores.load.wait_ms
+        options = {"most": args.most, "turns": args.turns, "limit_ms": args.limit_ms}
+        async for level in find_limit(questions, server.realtime_url, wait_ms, **options):
+            levels.append(level)
+            for problem in level.problems:
+                console.print(f"{level.sessions}: {escape(problem)}", style="yellow")
+    return levels
+
+
+async def _question(voice: Voice) -> Recording:
+    speech = await voice.speak(PHRASES[0])
+    length_s = len(speech.samples) / speech.rate_hz
+    return Recording(Path(LAST_VOICE), speech.samples, speech.rate_hz, PHRASES[0], speech_end_s=length_s)

@@ -110,6 +110,7 @@ class ServerConfig:
     cert: str = ""
     cert_key: str = ""
     max_sessions: int = 8
+    full_wait_ms: float = 400.0  # with jobs waiting this long for the models (p95 of 10 s), nobody new is let in
     finish_s: float = 10.0  # a server that stops lets running turns go on for so long, then cuts them
     close_deadline_s: float = 5.0
 

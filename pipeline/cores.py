@@ -12,11 +12,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline.load import Load
+
 
 class Cores:
     """So many cores, handed out first come, first served; for worker threads."""
 
     def __init__(self, count: int) -> None:
+        self.load = Load()
         self._free = self._count = max(1, count)
         self._queue: deque[object] = deque()
         self._changed = threading.Condition()

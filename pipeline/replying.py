@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from pipeline.actions import Draft
@@ -149,9 +150,13 @@ class Replying:
 
     async def _speak(self, reply: Reply, rate_hz: int) -> None:
         self._playback = Playback(self._out.playback, self._clock, self._send, rate_hz)
-        await self._playback.play(self._announced(reply.audio(), rate_hz))
+        # A generator that is left in the middle would keep the whole session until it is collected.
+        async with aclosing(reply.audio()) as made, aclosing(self._announced(made, rate_hz)) as pieces:
+            await self._playback.play(pieces)
 
-    async def _announced(self, pieces: AsyncIterator[SpokenAudio], rate_hz: int) -> AsyncIterator[SpokenAudio]:
+    async def _announced(
+        self, pieces: AsyncIterator[SpokenAudio], rate_hz: int
+    ) -> AsyncGenerator[SpokenAudio, None]:
         """The sound, after its words have been told."""
         per_ms = rate_hz / 1000
         async for piece in pieces:

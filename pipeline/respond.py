@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from itertools import groupby
 
 from pipeline.channel import Channel, ChannelClosed
@@ -197,7 +197,7 @@ class Reply:
         if draft._failure is not None:
             raise draft._failure
 
-    async def audio(self) -> AsyncIterator[SpokenAudio]:
+    async def audio(self) -> AsyncGenerator[SpokenAudio, None]:
         """The sound as it is made, from its beginning. Raises StageError where it broke off."""
         while True:
             try:

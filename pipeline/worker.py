@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -38,7 +39,9 @@ class Worker:
         self.name = name
         self._cores = cores
         self._threads = threads
-        self._jobs: queue.Queue[tuple[Future[Any], Callable[[], Any]] | None] = queue.Queue(MAX_WAITING_JOBS)
+        self._jobs: queue.Queue[tuple[Future[Any], Callable[[], Any], float] | None] = queue.Queue(
+            MAX_WAITING_JOBS
+        )
         self._lanes = [
             threading.Thread(target=self._work, name=f"echoic-{name}", daemon=True) for _ in range(lanes)
         ]
@@ -49,7 +52,7 @@ class Worker:
         """The job's result; its exception is raised here. Raises WorkerBusy when too many jobs wait."""
         future: Future[R] = Future()
         try:
-            self._jobs.put_nowait((future, lambda: job(*args, **kwargs)))
+            self._jobs.put_nowait((future, lambda: job(*args, **kwargs), time.monotonic()))
         except queue.Full:
             raise WorkerBusy(f"{self.name}: {MAX_WAITING_JOBS} jobs are waiting already") from None
         return await asyncio.wrap_future(future)
@@ -70,11 +73,13 @@ class Worker:
 
     def _work(self) -> None:
         while (entry := self._jobs.get()) is not None:
-            future, job = entry
+            future, job, asked_at = entry
             if not future.set_running_or_notify_cancel():
                 continue
             try:
                 with self._cores.take(self._threads) if self._cores else nullcontext():
+                    if self._cores is not None:
+                        self._cores.load.note(time.monotonic() - asked_at)
                     future.set_result(job())
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller, whatever it is
                 future.set_exception(error)

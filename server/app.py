@@ -219,7 +219,7 @@ class Server:
             await self._held(token, request).take_over(connection, query.get("last", [""])[0])
             return
         visitor = self._gate.realtime_visitor(request, self._doors.values())
-        if self.sessions >= self.config.server.max_sessions:
+        if self._full():
             raise Refusal(TRY_LATER, "server_full", FULL)
         session = Session(self.new_stages(), self.config, loop_clock)
         door = RealtimeDoor(connection, session, self.config, visitor.session)
@@ -228,6 +228,12 @@ class Server:
             await door.serve()
         finally:
             del self._doors[door]
+
+    def _full(self) -> bool:
+        """Whether one more conversation would be one too many: by their number, or by how long the models take."""
+        limits = self.config.server
+        busy = self.sessions > 0 and self.models.cores.load.wait_ms() > limits.full_wait_ms
+        return busy or self.sessions >= limits.max_sessions
 
     def _held(self, token: str, request: Request) -> RealtimeDoor:
         """The conversation that a client comes back to. Raises Refusal where there is none of theirs."""

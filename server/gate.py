@@ -17,7 +17,7 @@ REALTIME_PATHS = frozenset({"/v1/realtime", "/realtime"})
 KEY_PROTOCOL = "openai-insecure-api-key."
 BETA_PROTOCOL = "openai-beta.realtime-v1"
 UNAUTHENTICATED, BAD_REQUEST, GONE, TRY_LATER = 3000, 4000, 4004, 1013
-FULL = "all sessions are taken, try again later"
+FULL = "the server has as many conversations as it can hold, try again later"
 
 
 @dataclass(frozen=True, slots=True)

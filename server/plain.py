@@ -63,11 +63,11 @@ class DoorConnection(ServerConnection):
             self.transport.close()
 
     async def handshake(self, *args: Any, **options: Any) -> None:
-        """The WebSocket handshake; a plain request has none, and is over when its connection is."""
+        """The WebSocket handshake; a plain request has none, nor has one who leaves without a word."""
         try:
             await super().handshake(*args, **options)
         except Exception:
-            if self._plain is None:
+            if self.request is not None:
                 raise
 
     _plain: _Exchange | None = None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Tokens of an open message that may still change when more text follows: a tokenizer may merge across the
 # border. One is not enough where a word is spelled in pieces.
 UNSETTLED_TOKENS = 2
+# What one job reads of a long prompt: other conversations' tokens wait for this much, and not for all of it.
+READ_AT_ONCE = 96
 
 
 class CausalLM:
@@ -128,7 +130,12 @@ class CausalConversation:
 
     async def prefill(self, prompt: Prompt) -> Prefill:
         """Bring the cache to the settled part of the prompt. Raises StageError if the model fails."""
-        return await self._lm.worker.run(self._guarded, self._prefill, prompt)
+        done: Prefill = await self._lm.worker.run(self._guarded, self._prefill, prompt)
+        last = done
+        while last.computed == READ_AT_ONCE:  # there may be more
+            last = await self._lm.worker.run(self._guarded, self._prefill, prompt)
+            done = Prefill(done.kept, done.cropped + last.cropped, done.computed + last.computed)
+        return done
 
     async def generate(
         self, prompt: Prompt, max_tokens: int
@@ -140,8 +147,11 @@ class CausalConversation:
         """
         run = self._lm.worker.run
         reader = ToolCallReader(prompt.tools, forced_beginning(prompt.must_call, prompt.tools))
-        next_id, read = await run(self._guarded, self._begin, prompt)
+        first, read = await run(self._guarded, self._begin, prompt)
+        while first is None:
+            first, _ = await run(self._guarded, self._begin, prompt)
         yield read
+        next_id: int = first
         reply: list[int] = []
         shown = ""
         while next_id not in self._lm.stop_ids and len(reply) < max_tokens:
@@ -179,12 +189,18 @@ class CausalConversation:
             self._decoder, self._ids = self._lm.new_decoder(), []
             raise StageError("language model", f"{type(error).__name__}: {error}") from error
 
-    def _begin(self, prompt: Prompt) -> tuple[int, PromptRead]:
-        """The first token of the reply; on the way, how likely a sentence was to end where the user stopped."""
+    def _begin(self, prompt: Prompt) -> tuple[int | None, PromptRead]:
+        """The first token of the reply; None after a part of a long prompt, of which there is more to read.
+
+        On the way it learns how likely a sentence was to end where the user stopped.
+        """
         ids = self._lm.prompt_ids(prompt)
         spoken = self._lm.spoken_ids(prompt)
         last_word = len(ids if spoken is None else spoken) - 1
         kept = self._keep_prefix(ids[:last_word])
+        if last_word - kept > READ_AT_ONCE:
+            self._forward(ids[kept : kept + READ_AT_ONCE], [READ_AT_ONCE - 1])
+            return None, PromptRead(len(ids), kept)
         logits = self._forward(ids[kept:], [last_word - kept, len(ids) - 1 - kept])
         ends = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
         self._text_done = None if spoken is None else ends
@@ -194,9 +210,10 @@ class CausalConversation:
         ids = self._lm.prompt_ids(prompt)
         held = len(self._ids)
         kept = self._keep_prefix(ids)
-        if kept < len(ids):
-            self._forward(ids[kept:], [len(ids) - 1 - kept])
-        return Prefill(kept=kept, cropped=held - kept, computed=len(ids) - kept)
+        part = ids[kept : kept + READ_AT_ONCE]
+        if part:
+            self._forward(part, [len(part) - 1])
+        return Prefill(kept=kept, cropped=held - kept, computed=len(part))
 
     def _keep_prefix(self, ids: list[int]) -> int:
         """Crop the cache to what it shares with ``ids`` and return how many tokens that is."""

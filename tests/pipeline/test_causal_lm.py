@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
+from pipeline.backends import causal_lm
 from pipeline.backends.causal_lm import CausalLM
 from pipeline.ports import InputError, Message, Prompt, PromptRead, Token, Tool, ToolCall
 from pipeline.store import Store
@@ -38,6 +40,34 @@ async def test_reading_ahead_word_by_word_changes_no_token(lm: CausalLM) -> None
         await ahead.prefill(asked(words, open=True))
     question = asked("What is the capital of Italy?")
     assert await reply(ahead, question) == await reply(cold, question)
+
+
+LONG = asked("Tell me more about the sea, " + "and of the sky above it, and of the ships upon it, " * 24)
+
+
+async def test_reading_a_long_prompt_in_parts_changes_no_token(
+    lm: CausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_parts = await reply(lm.open(), LONG)
+    monkeypatch.setattr(causal_lm, "READ_AT_ONCE", 10_000)
+    assert await reply(lm.open(), LONG) == in_parts
+
+
+async def test_a_long_prompt_holds_up_nobody_elses_tokens(lm: CausalLM) -> None:
+    order: list[str] = []
+    ours, theirs = lm.open(), lm.open()
+    answer = theirs.generate(asked("Count to five."), 4)
+    await anext(answer)
+
+    async def read() -> None:
+        assert (await ours.prefill(LONG)).computed == len(lm.prompt_ids(LONG))
+        order.append("read")
+
+    async def speak() -> None:
+        order.extend([token.text for _ in range(3) if (token := await anext(answer))])
+
+    await asyncio.gather(read(), speak())
+    assert order[-1] == "read"
 
 
 async def test_a_dropped_draft_changes_no_token(lm: CausalLM) -> None:

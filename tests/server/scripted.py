@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from pipeline.config import load_config
+from pipeline.cores import Cores
 from pipeline.ports import LanguageModel, Prompt, Speech, Token
 from server.app import Server
 from server.keys import Keys
@@ -49,6 +50,7 @@ def scripted_server(*, keys: Keys | None = None, model: LanguageModel | None = N
     """A server whose settings are given as ``limits__session_s=1``."""
     config = load_config(overrides={key.replace("__", "."): value for key, value in settings.items()})
     models = SimpleNamespace(
+        cores=Cores(2),
         vad=SimpleNamespace(open=lambda: ScriptedActivity([])),
         turn_end=ScriptedTurnEnd(0.5, 0.0),
         recogniser=ScriptedRecogniser([], 0.0),

@@ -152,6 +152,28 @@ async def test_a_full_server_says_so_before_any_sound_is_taken() -> None:
             assert (await second.closing())[0] == 1013
 
 
+async def test_a_server_whose_models_are_too_busy_takes_nobody_new_until_they_are_not() -> None:
+    async with scripted_server(server__full_wait_ms=100) as server, calling(server.realtime_url) as first:
+        await first.until("session.created")
+        load = server.models.cores.load
+        for _ in range(100):
+            load.note(0.2)
+        async with calling(server.realtime_url) as second:
+            assert (await second.receive())["error"]["code"] == "server_full"
+            assert (await second.closing())[0] == 1013
+        for _ in range(2_000):
+            load.note(0.0)
+        async with calling(server.realtime_url) as third:
+            assert (await third.receive())["type"] == "session.created"
+
+
+async def test_the_first_conversation_is_let_in_however_busy_the_machine_is() -> None:
+    async with scripted_server(server__full_wait_ms=100) as server:
+        server.models.cores.load.note(9.0)
+        async with calling(server.realtime_url) as client:
+            assert (await client.receive())["type"] == "session.created"
+
+
 async def test_a_key_gets_no_more_than_its_sessions() -> None:
     async with (
         scripted_server(limits__sessions_per_key=1, keys=Keys([KEY])) as server,
