@@ -10,7 +10,7 @@ from pipeline.config import Config
 from server.gate import bearer
 from server.keys import Keys
 from server.plain import PlainRequest, PlainResponse
-from server.session_object import merged, new_session
+from server.session_object import merged, new_session, shown
 from server.wire import new_id
 
 PATH = "/v1/realtime/client_secrets"
@@ -49,4 +49,4 @@ class ClientSecrets:
     def _session_made_of(self, wanted: dict[str, Any]) -> dict[str, Any]:
         llm, speech = self.config.llm, self.config.speech
         model = wanted.get("model") or llm.model
-        return merged(new_session(new_id("sess"), model, llm.instructions, speech.voice), wanted)
+        return shown(merged(new_session(new_id("sess"), model, llm.instructions, speech.voice), wanted))

@@ -71,6 +71,7 @@ class RealtimeDoor:
             model=query.get("model", [config.llm.model])[0],
             instructions=session.history.instructions,
             voice=config.speech.voice,
+            lasts_s=self._limits.session_s,
             extras="timing" in extras,
         )
         self._tells_words = "words" in extras

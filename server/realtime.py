@@ -29,7 +29,7 @@ from pipeline.events import (
 from server.given import ProtocolError, given_item, given_number, given_object, given_string, message_of
 from server.items import Items
 from server.responses import Responses
-from server.session_object import defaults_of, detection_of, merged, new_session, shown
+from server.session_object import SESSION_LIFE_S, defaults_of, detection_of, merged, new_session, shown
 from server.user_turns import UserTurns
 from server.wire import event, new_id, rt
 from server.wire_audio import SoundIn, wire_format
@@ -53,9 +53,17 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 class RealtimeProtocol:
     """The state of one client's session as the protocol sees it."""
 
-    def __init__(self, *, model: str, instructions: str, voice: str, extras: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        instructions: str,
+        voice: str,
+        lasts_s: float = SESSION_LIFE_S,
+        extras: bool = False,
+    ) -> None:
         self.outgoing: list[str] = []  # to be sent, in order
-        self._session = new_session(new_id("sess"), model, instructions, voice)
+        self._session = new_session(new_id("sess"), model, instructions, voice, lasts_s)
         self._extras = extras
         self._interrupts = True
         self._items = Items()

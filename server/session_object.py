@@ -40,7 +40,9 @@ _FIXED = frozenset({"id", "object", "type", "expires_at"})
 _OF_TRANSCRIPTION = ("type", "object", "id", "expires_at", "include")
 
 
-def new_session(session_id: str, model: str, instructions: str, voice: str) -> dict[str, Any]:
+def new_session(
+    session_id: str, model: str, instructions: str, voice: str, lasts_s: float = SESSION_LIFE_S
+) -> dict[str, Any]:
     """The whole session with its defaults."""
     return {
         "type": "realtime",
@@ -55,7 +57,7 @@ def new_session(session_id: str, model: str, instructions: str, voice: str) -> d
         "tracing": None,
         "truncation": "auto",
         "prompt": None,
-        "expires_at": int(time.time()) + SESSION_LIFE_S,
+        "expires_at": int(time.time() + lasts_s),
         "include": None,
         "audio": {
             "input": {

@@ -7,16 +7,29 @@ cache at best. The probability that the user is done is not known either, nor is
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urlsplit
 
-from pipeline.ports import InputError, Prefill, Prompt, StageError, Token
+from pipeline.ports import (
+    ANY_TOOL,
+    InputError,
+    Message,
+    Prefill,
+    Prompt,
+    PromptRead,
+    StageError,
+    Token,
+    ToolCall,
+)
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import APIStatusError, AsyncOpenAI, AsyncStream
+    from openai.types.chat import ChatCompletionChunk
+    from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
+Part = Token | ToolCall | PromptRead
 PREFIX = "openai:"
 EXAMPLE = "openai:http://127.0.0.1:11434/v1#llama3.2"
 CHARACTERS_PER_TOKEN = 4  # of English; the server's tokenizer is not known here
@@ -68,36 +81,41 @@ class ChatConversation:
         """Does nothing: there is no request for it."""
         return Prefill(0, 0, 0)
 
-    async def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
+    async def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Part, None]:
         """Stream the reply; closing the generator cancels the request. Raises StageError saying what is wrong."""
-        async with self._failing_clearly(), aclosing(self._deltas(prompt, max_tokens)) as deltas:
-            number = 0
-            async for text in deltas:
-                yield Token(number, text)
-                number += 1
+        async with self._failing_clearly(), aclosing(self._parts(prompt, max_tokens)) as parts:
+            async for part in parts:
+                yield part
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    async def _deltas(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[str, None]:
-        messages: Any = [{"role": message.role, "content": message.text} for message in prompt.messages]
-        stream = await self._client.chat.completions.create(
+    async def _parts(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Part, None]:
+        stream: AsyncStream[ChatCompletionChunk] = await self._client.chat.completions.create(
             model=self._endpoint.model,
-            messages=messages,
             max_tokens=max_tokens,
             temperature=self._endpoint.temperature,
             stream=True,
+            stream_options={"include_usage": True},
+            **chat_request(prompt),
         )
-        finished = False
+        number, finished, calls = 0, False, _Calls()
         async with stream:
             async for chunk in stream:
+                if chunk.usage is not None:
+                    details = chunk.usage.prompt_tokens_details
+                    yield PromptRead(chunk.usage.prompt_tokens, (details and details.cached_tokens) or 0)
                 for choice in chunk.choices:
                     finished = finished or choice.finish_reason is not None
+                    calls.push(choice.delta.tool_calls or [])
                     if choice.delta.content:
-                        yield choice.delta.content
+                        yield Token(number, choice.delta.content)
+                        number += 1
         if not finished:
             raise StageError("language model", f"{self._endpoint.url} broke off in the middle of its reply")
+        for call in calls.finish():
+            yield call
 
     @asynccontextmanager
     async def _failing_clearly(self) -> AsyncIterator[None]:
@@ -128,3 +146,54 @@ class ChatConversation:
                 return f"{url} takes no more requests now ({error.message})"
             case status:
                 return f"{url} refused with status {status}: {error.message}"
+
+
+class _Calls:
+    """Calls of tools, which come in pieces like all else."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, ToolCall] = {}
+
+    def push(self, pieces: Iterable[ChoiceDeltaToolCall]) -> None:
+        for piece in pieces:
+            made = self._calls.get(piece.index, ToolCall("", "", ""))
+            name = (piece.function and piece.function.name) or ""
+            arguments = (piece.function and piece.function.arguments) or ""
+            self._calls[piece.index] = ToolCall(
+                made.id or piece.id or "", made.name + name, made.arguments + arguments
+            )
+
+    def finish(self) -> list[ToolCall]:
+        return [call for _, call in sorted(self._calls.items()) if call.name]
+
+
+def chat_request(prompt: Prompt) -> dict[str, Any]:
+    """The prompt as this API wants it: messages, and tools where there are any."""
+    request: dict[str, Any] = {"messages": [_chat_message(message) for message in prompt.messages]}
+    if prompt.tools:
+        request["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                },
+            }
+            for tool in prompt.tools
+        ]
+        named = {"type": "function", "function": {"name": prompt.must_call}}
+        request["tool_choice"] = {"": "auto", ANY_TOOL: ANY_TOOL}.get(prompt.must_call, named)
+    return request
+
+
+def _chat_message(message: Message) -> dict[str, Any]:
+    made: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls:
+        made["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    if message.role == "tool":
+        made["tool_call_id"] = message.call_id
+    return made

@@ -14,7 +14,7 @@ WORDS = ("The ", "answer ", "is ", "ten.")
 
 
 class ChatServer(ThreadingHTTPServer):
-    """``words`` answers, ``cut`` and ``endless`` do not end well, ``stalled`` stops; there are no others."""
+    """Its models: ``words`` answers, ``calling`` calls a tool, and the others do not end well."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Exchange)
@@ -35,7 +35,7 @@ class _Exchange(BaseHTTPRequestHandler):
         self.server.requests.append({"path": self.path, **body})
         if self.headers["Authorization"] != f"Bearer {KEY}":
             self._refuse(401, "wrong key")
-        elif body["model"] not in ("words", "cut", "endless", "stalled", "garbage"):
+        elif body["model"] not in ("words", "calling", "cut", "endless", "stalled", "garbage"):
             self._refuse(404, f"model {body['model']!r} not found")
         else:
             self._stream(body["model"])
@@ -53,15 +53,24 @@ class _Exchange(BaseHTTPRequestHandler):
                 self._say({"content": "and "})
             if model == "stalled":
                 self.server.may_go_on.wait(10)
+            if model == "calling":
+                self._say({"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "clock"}}]})
+                for piece in ('{"place": ', '"Oslo"}'):
+                    self._say({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+                self._say({}, "tool_calls")
+                usage = {"prompt_tokens": 21, "prompt_tokens_details": {"cached_tokens": 16}}
+                self._send(choices=[], usage={**usage, "completion_tokens": 9, "total_tokens": 30})
             if model == "words":
                 self._say({}, "stop")
                 self.wfile.write(b"data: [DONE]\n\n")
         except ConnectionError:
             self.server.abandoned.set()
 
-    def _say(self, delta: dict[str, str], finish: str | None = None) -> None:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+    def _say(self, delta: dict[str, Any], finish: str | None = None) -> None:
+        self._send(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
+
+    def _send(self, **body: Any) -> None:
+        chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m", **body}
         self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
 
     def _refuse(self, status: int, message: str) -> None:

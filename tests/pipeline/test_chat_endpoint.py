@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
-from pipeline.backends.chat_endpoint import ChatConversation, ChatEndpoint
-from pipeline.ports import InputError, Message, Prompt, StageError
+from pipeline.backends.chat_endpoint import ChatConversation, ChatEndpoint, chat_request
+from pipeline.ports import ANY_TOOL, InputError, Message, Prompt, PromptRead, StageError, Token, Tool, ToolCall
 from tests.pipeline.chat_server import KEY, WORDS, ChatServer, chat_server
 
 PROMPT = Prompt((Message("system", "Be brief."), Message("user", "What is five and five?")))
@@ -31,7 +32,7 @@ async def talking(
 
 
 async def reply(conversation: ChatConversation) -> list[str]:
-    return [token.text async for token in conversation.generate(PROMPT, 30)]
+    return [part.text async for part in conversation.generate(PROMPT, 30) if isinstance(part, Token)]
 
 
 async def test_the_reply_comes_word_by_word_as_the_server_sends_it(server: ChatServer) -> None:
@@ -79,6 +80,37 @@ async def test_a_server_that_is_not_there_is_told_clearly() -> None:
     async with talking("http://127.0.0.1:9/v1") as conversation:
         with pytest.raises(StageError, match=r"http://127\.0\.0\.1:9/v1 cannot be reached"):
             await reply(conversation)
+
+
+CLOCK = Tool("clock", "Tells the time.", {"type": "object", "properties": {"place": {"type": "string"}}})
+CALL = ToolCall("call_1", "clock", '{"place": "Oslo"}')
+
+
+async def test_a_call_of_a_tool_that_comes_in_pieces_is_put_together(server: ChatServer) -> None:
+    async with talking(server.url, "calling") as conversation:
+        parts = [part async for part in conversation.generate(replace(PROMPT, tools=(CLOCK,)), 30)]
+    assert [part for part in parts if isinstance(part, ToolCall)] == [CALL]
+    assert PromptRead(21, 16) in parts
+    assert server.requests[0]["tools"][0]["function"]["name"] == "clock"
+
+
+@pytest.mark.parametrize(
+    ("must_call", "choice"),
+    [
+        ("", "auto"),
+        (ANY_TOOL, "required"),
+        ("clock", {"type": "function", "function": {"name": "clock"}}),
+    ],
+)
+def test_a_choice_of_tools_is_handed_on(must_call: str, choice: object) -> None:
+    assert chat_request(replace(PROMPT, tools=(CLOCK,), must_call=must_call))["tool_choice"] == choice
+
+
+def test_a_call_and_its_answer_are_part_of_the_prompt() -> None:
+    messages = (Message("assistant", "", calls=(CALL,)), Message("tool", "noon", call_id="call_1"))
+    asked, answered = chat_request(Prompt(messages))["messages"]
+    assert asked["tool_calls"][0]["function"] == {"name": "clock", "arguments": CALL.arguments}
+    assert answered == {"role": "tool", "content": "noon", "tool_call_id": "call_1"}
 
 
 @pytest.mark.parametrize("source", ["openai:", "openai:http://127.0.0.1/v1", "openai:ftp://x#m", "openai:#m"])

@@ -40,6 +40,27 @@ async def test_a_spoken_question_appears_and_its_answer_is_played_and_can_be_int
         await until(page, f"document.querySelectorAll('#talk .reply').length > 1 && {HEARD}")
 
 
+async def test_with_push_to_talk_only_what_is_said_while_the_button_is_held_counts(
+    models: Models, voice: HibariVoice, tmp_path: Path
+) -> None:
+    sound = await recording(voice, tmp_path / "question.wav", 0.5, "What is the capital of France?", 0.5)
+    async with Server(Config(), models=models, voice=voice) as server, visiting(server, tmp_path, sound) as page:
+        await page.click("#settings-open")
+        await page.check("#push")
+        await page.click("#settings .wide")
+        await page.click("#orb")
+        await until(page, "document.querySelector('#status').innerText === 'Hold to talk'")
+        await until(page, "echoic.sound.heardLevel > 0.02")
+        assert await page.locator("#talk li").count() == 0
+        await page.hover("#orb")
+        await page.mouse.down()
+        await page.wait_for_timeout(5_000)  # two rounds of the question
+        await picture(page, "desk-push-to-talk")
+        await page.mouse.up()
+        await until(page, "/capital of france/i.test(document.querySelector('#talk .user')?.innerText)")
+        await until(page, HEARD)
+
+
 async def test_on_a_phone_words_can_be_typed_and_nothing_is_cut_off(
     models: Models, voice: HibariVoice, tmp_path: Path
 ) -> None:
