@@ -280,7 +280,9 @@ function enter(state) {
   $("orb-label").textContent = pushing ? "Hold" : label;
   $("orb").setAttribute("aria-label", pushing ? "Hold to talk" : name);
   $("mute").disabled = state === "off";
-  $("hush").disabled = state !== "speaking";
+  const square = state === "speaking" ? "Stop the reply" : "End the conversation";
+  $("hush").disabled = state === "off";
+  $("hush").ariaLabel = $("hush").title = square;
 }
 
 // --- the conversation ---
@@ -461,7 +463,7 @@ async function listDevices() {
 const running = () => session && document.body.dataset.state !== "off";
 
 function hush() {
-  if ($("hush").disabled) return;
+  if (document.body.dataset.state !== "speaking") return;
   sound.tell({ do: "flush" });
   session.send({ type: "response.cancel" });
 }
@@ -511,7 +513,7 @@ $("mute").addEventListener("click", () => {
   $("mute").ariaPressed = String(muted);
   $("mute").ariaLabel = muted ? "Switch the microphone on" : "Mute the microphone";
 });
-$("hush").addEventListener("click", hush);
+$("hush").addEventListener("click", () => (document.body.dataset.state === "speaking" ? hush() : session?.close()));
 $("problem").lastElementChild.addEventListener("click", () => complain(""));
 
 $("typing").addEventListener("submit", async (event) => {

@@ -59,6 +59,10 @@ async def test_with_push_to_talk_only_what_is_said_while_the_button_is_held_coun
         await page.mouse.up()
         await until(page, "/capital of france/i.test(document.querySelector('#talk .user')?.innerText)")
         await until(page, HEARD)
+        await page.keyboard.press("Escape")
+        await until(page, "document.querySelector('#talk .reply.cut') && !echoic.sound.playing")
+        await page.click("#hush")
+        await until(page, "document.body.dataset.state === 'off'")
 
 
 async def test_on_a_phone_words_can_be_typed_and_nothing_is_cut_off(
