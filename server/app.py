@@ -39,6 +39,8 @@ from server.voices.hibari import HibariVoice
 
 log = logging.getLogger(__name__)
 
+MOST_UNREAD = 4  # messages that were received and not read: each may be as large as they come
+
 
 class Server:
     """Echoic on a port. Models are loaded at entry unless given, and closed at exit unless given."""
@@ -136,6 +138,7 @@ class Server:
             select_subprotocol=_select_subprotocol,
             compression=None,
             max_size=limits.message_bytes,
+            max_queue=MOST_UNREAD,
             open_timeout=limits.open_s,
             close_timeout=limits.close_s,
             ping_interval=limits.ping_s,
