@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 WINDOW_S = 10.0
 MOST_JOBS = 4_096
+FEWEST_JOBS = 40  # fewer say nothing: a conversation makes as many in two seconds
 
 
 class Load:
@@ -25,8 +26,8 @@ class Load:
             self._waits.append((self._clock(), waited_s))
 
     def wait_ms(self) -> float:
-        """What nineteen of twenty jobs waited at most; 0 where there were none."""
+        """What nineteen of twenty jobs waited at most; 0 where there were too few to tell."""
         since = self._clock() - WINDOW_S
         with self._lock:
             waits = sorted(waited for at, waited in self._waits if at >= since)
-        return waits[len(waits) * 19 // 20] * 1000 if waits else 0.0
+        return waits[len(waits) * 19 // 20] * 1000 if len(waits) >= FEWEST_JOBS else 0.0

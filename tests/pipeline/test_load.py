@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from pipeline.cores import Cores
-from pipeline.load import WINDOW_S, Load
+from pipeline.load import FEWEST_JOBS, WINDOW_S, Load
 from pipeline.worker import Worker
 
 
@@ -19,23 +19,30 @@ def test_one_slow_job_among_many_is_no_load() -> None:
     assert load.wait_ms() == 10
 
 
+def test_a_few_slow_jobs_after_a_quiet_are_no_load() -> None:
+    load = Load()
+    for _ in range(FEWEST_JOBS - 1):
+        load.note(3.0)
+    assert load.wait_ms() == 0
+
+
 def test_what_was_long_ago_does_not_count() -> None:
     now = 0.0
     load = Load(lambda: now)
-    load.note(3.0)
+    for _ in range(FEWEST_JOBS):
+        load.note(3.0)
     assert load.wait_ms() == 3_000
     now = WINDOW_S + 1
     assert load.wait_ms() == 0
 
 
-async def test_a_job_that_waits_for_its_turn_is_noted() -> None:
+async def test_jobs_that_wait_for_their_turn_are_noted() -> None:
     cores = Cores(1)
     worker, gate = Worker("test", cores), threading.Event()
-    first = asyncio.create_task(worker.run(gate.wait))
-    second = asyncio.create_task(worker.run(lambda: None))
+    jobs = [asyncio.create_task(worker.run(gate.wait)) for _ in range(FEWEST_JOBS)]
     await asyncio.sleep(0.05)
     gate.set()
-    await asyncio.gather(first, second)
+    await asyncio.gather(*jobs)
     worker.close()
     assert cores.load.wait_ms() >= 50
 
