@@ -29,7 +29,7 @@ from pipeline.store import Store
 from pipeline.timing import loop_clock
 from server import speech
 from server.client_secrets import ClientSecrets
-from server.door import RealtimeDoor
+from server.door import GOING_AWAY, RealtimeDoor
 from server.gate import FULL, GONE, REALTIME_PATHS, TRY_LATER, Gate, Refusal, is_loopback
 from server.keys import KEY_VARIABLE, Keys, Visitor
 from server.listening import encryption, listen
@@ -67,6 +67,7 @@ class Server:
         self._inner: SocketServer | None = None
         self._inner_key = secrets.token_urlsafe()
         self._doors: dict[RealtimeDoor, Visitor] = {}
+        self._speaking: set[ServerConnection] = set()
 
     @property
     def sessions(self) -> int:
@@ -156,6 +157,7 @@ class Server:
         deadline_s = self.config.server.close_deadline_s
         try:
             async with asyncio.timeout(deadline_s):
+                await asyncio.gather(*(one.close(GOING_AWAY) for one in self._speaking))
                 await self._socket.wait_closed()
         except TimeoutError:
             log.error("%d conversations did not end within %s s", self.sessions, deadline_s)
@@ -209,12 +211,19 @@ class Server:
     async def _serve(self, connection: ServerConnection) -> None:
         assert connection.request is not None
         if speech.matches(connection.request.path):
-            await speech.serve_speech(connection, self.voice)
+            await self._serve_speech(connection)
             return
         try:
             await self._serve_realtime(connection, connection.request)
         except Refusal as refusal:
             await _refuse(connection, refusal)
+
+    async def _serve_speech(self, connection: ServerConnection) -> None:
+        self._speaking.add(connection)
+        try:
+            await speech.serve_speech(connection, self.voice)
+        finally:
+            self._speaking.discard(connection)
 
     async def _serve_realtime(self, connection: ServerConnection, request: Request) -> None:
         query = parse_qs(urlsplit(request.path).query)

@@ -254,6 +254,13 @@ async def test_a_reply_that_does_not_end_in_time_is_cut_and_told() -> None:
         assert await client.closing() == (1001, "the server is stopping")
 
 
+async def test_a_server_that_stops_says_goodbye_to_speech_clients_too() -> None:
+    server = await scripted_server().__aenter__()
+    async with calling(f"{server.url}/text-to-speech/heart/multi-stream-input") as client:
+        await server.__aexit__(None, None, None)
+        assert (await client.closing())[0] == 1001
+
+
 # --- what is kept to itself ---
 
 
