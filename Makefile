@@ -4,13 +4,18 @@ BIN = .venv/bin
 # The lock keeps every install to the versions that were tested.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test bench soak lint types clean
+.PHONY: demo test compat bench soak lint types clean
 
 demo: .venv/installed
 	$(BIN)/echoic models fetch && $(BIN)/echoic demo
 
 test: .venv/installed-for-tests
 	$(BIN)/echoic models fetch && $(BIN)/python -m pytest
+
+# Published clients of the Realtime endpoint, in an environment of their own; the npm ones where there is npm.
+compat: .venv/installed-for-tests .venv-compat/installed
+	if command -v npm >/dev/null; then npm ci --prefix tests/server/compat/js --no-audit --no-fund; fi
+	$(BIN)/echoic models fetch && $(BIN)/python -m pytest tests/server/compat
 
 # Figures, not gates. RECORDINGS= is a folder with a manifest.jsonl; without one only the first two are measured.
 bench: .venv/installed
@@ -27,10 +32,13 @@ types: .venv/installed-for-tests
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-compat tests/server/compat/js/node_modules out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv && $(PIP_INSTALL) -e . && touch $@
 
 .venv/installed-for-tests: .venv/installed
 	$(PIP_INSTALL) -e '.[test,dev]' && touch $@
+
+.venv-compat/installed: tests/server/compat/requirements.txt
+	$(PYTHON) -m venv .venv-compat && .venv-compat/bin/python -m pip install --disable-pip-version-check -r $< && touch $@

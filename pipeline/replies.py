@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import replace
 
 from pipeline.actions import Draft
-from pipeline.events import ReplyStatus, TurnClosed
+from pipeline.events import ReplyStarted, ReplyStatus, TurnClosed
 from pipeline.history import History, prompt_of, reply_key
 from pipeline.playback import Playback
 from pipeline.ports import Message, Prompt, StageError, ToolCall
@@ -108,6 +108,8 @@ class Replies:
         """The reply is over: keep what was heard of it, and tell."""
         record = reply.record
         self._running.pop(record.turn, None)
+        if reply.committed and not reply.announced:  # cut in the moment of its beginning
+            await self._emit(ReplyStarted(record.turn, self.request(record.turn).key))
         ended = reply.ended(status, error)
         self._keep_word_times(reply, ended.text)
         record.status, record.reply, record.reply_tokens = ended.status, ended.text, ended.reply_tokens

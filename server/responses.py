@@ -16,6 +16,8 @@ from server.session_object import defaults_of, is_spoken, setting, token_limit
 from server.wire import new_id
 from server.wire_audio import wire_format
 
+MOST_ASIDE = 4  # each has a memory of its own
+
 ReplyEvent = ReplyStarted | ReplyRefused | ReplyText | ReplyAudio | ReplyCalled | ReplyEnded
 
 
@@ -38,6 +40,9 @@ class Responses:
         in_conversation = wanted.get("conversation") != "none"
         if in_conversation and (active := self._active_id()):
             raise _already_active(active)
+        if not in_conversation and self._aside() >= MOST_ASIDE:
+            message = f"More than {MOST_ASIDE} responses outside the conversation at a time."
+            raise ProtocolError("rate_limit_exceeded", message)
         event_id = body.get("event_id")
         shape = replace(self.shape(session, wanted), event_id=event_id if isinstance(event_id, str) else None)
         request = self._request(wanted, session, shape)
@@ -117,6 +122,10 @@ class Responses:
             while len(self._turns) > MOST_ITEMS:
                 del self._turns[next(iter(self._turns))]
         return events
+
+    def _aside(self) -> int:
+        shapes = [reply.shape for reply in self._running.values()] + list(self._asked.values())
+        return sum(not shape.in_conversation for shape in shapes)
 
     def _active_id(self) -> str | None:
         """The conversation's response that runs or waits."""

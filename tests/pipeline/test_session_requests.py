@@ -201,3 +201,17 @@ async def test_what_the_model_read_is_told_with_the_replys_end() -> None:
     talk.model.tells = PromptRead(40, 30)
     log = await talk.run(4)
     assert log.all(ReplyEnded)[0].read == PromptRead(40, 30)
+
+
+async def test_a_reply_cancelled_as_soon_as_it_was_asked_for_begins_and_ends() -> None:
+    talk = Conversation(reply="one two three")
+
+    async def change_mind() -> None:
+        await talk.session.respond(ReplyRequest("mine"))
+        await talk.session.cancel("mine")
+
+    talk.at(0.1, change_mind)
+    talk.at(1.0, lambda: talk.session.respond(ReplyRequest("next")))
+    log = await talk.run(4)
+    assert [started.key for started in log.all(ReplyStarted)] == ["mine", "next"]
+    assert [status for status, _ in log.replies] == ["cancelled", "completed"]

@@ -16,6 +16,7 @@ from pipeline.actions import (
     EndTurn,
     FailTurn,
     ForgetHeard,
+    ForgetTurn,
     Hear,
     PausePlayback,
     Reopen,
@@ -47,20 +48,33 @@ def _cancel(talk: Talk) -> object:
     return talk
 
 
+def _commit(talk: Talk) -> object:
+    talk.actions += talk.keeper.client_commit(talk.ms / 1000)
+    return talk
+
+
+def _clear(talk: Talk) -> object:
+    talk.actions += talk.keeper.client_clear()
+    return talk
+
+
 STEPS: st.SearchStrategy[Step] = st.one_of(
     LENGTH_MS.map(lambda ms: lambda talk: talk.speech(ms)),
     LENGTH_MS.map(lambda ms: lambda talk: talk.silence(ms)),
     WORDS.map(lambda text: lambda talk: talk.partial(text)),
     WORDS.map(lambda text: lambda talk: talk.final(text)),
     st.floats(0, 1).map(lambda p: lambda talk: talk.judged(p)),
-    st.sampled_from([_audio_made, _heard, _reply_over, _cancel]),
+    st.sampled_from([_audio_made, _heard, _reply_over, _cancel, _commit, _clear]),
     LENGTH_MS.map(lambda ms: lambda talk: talk.pass_without_sound(ms)),
 )
 TALKS = st.lists(STEPS, max_size=40)
 
 
-def told(steps: list[Step]) -> Talk:
-    talk = Talk(max_drafts=3, longest_turn_ms=4000)
+RULES = st.fixed_dictionaries({"replies": st.booleans(), "interrupts": st.booleans()})
+
+
+def told(steps: list[Step], **rules: bool) -> Talk:
+    talk = Talk(max_drafts=3, longest_turn_ms=4000, **rules)
     for step in steps:
         step(talk)
     return talk
@@ -89,18 +103,21 @@ def test_only_a_committed_reply_is_paused_resumed_or_cut(steps: list[Step]) -> N
                 assert turn in committed
 
 
-@given(TALKS)
+@given(TALKS, RULES)
 @settings(max_examples=200)
-def test_every_turn_that_began_ends(steps: list[Step]) -> None:
-    talk = told(steps).silence(96).goes_on(10_000)
-    ended = {action.turn for action in talk.actions if isinstance(action, Commit | EndTurn | FailTurn)}
+def test_every_turn_that_began_ends(steps: list[Step], rules: dict[str, bool]) -> None:
+    talk = told(steps, **rules).silence(96).goes_on(10_000)
+    talk.actions += talk.keeper.client_cancel()  # a reply that must be heard out is over some time
+    talk.goes_on(10_000)
+    ends = Commit | EndTurn | FailTurn | ForgetTurn
+    ended = {action.turn for action in talk.actions if isinstance(action, ends)}
     assert {begun.turn for begun in talk.all(BeginTurn)} <= ended
 
 
-@given(TALKS)
-def test_a_turn_has_one_draft_at_a_time_and_a_bounded_number(steps: list[Step]) -> None:
+@given(TALKS, RULES)
+def test_a_turn_has_one_draft_at_a_time_and_a_bounded_number(steps: list[Step], rules: dict[str, bool]) -> None:
     alive: dict[int, int] = {}
-    for action in told(steps).actions:
+    for action in told(steps, **rules).actions:
         match action:
             case Draft(turn, number):
                 assert turn not in alive

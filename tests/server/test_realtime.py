@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pipeline.events import (
+    NobodySpoke,
     ReplyAudio,
+    ReplyCalled,
     ReplyEnded,
+    ReplyRefused,
     ReplyStarted,
     ReplyText,
     TurnClosed,
@@ -22,10 +26,20 @@ from pipeline.events import (
     UserTranscript,
     UserWords,
 )
-from pipeline.ports import Message
+from pipeline.ports import Message, PromptRead, ToolCall
+from pipeline.requests import TurnDetection
 from pipeline.timing import TurnRecord
 from server.realtime import RealtimeProtocol
-from server.wishes import CancelReply, HearSound, WantReply
+from server.wishes import (
+    CancelReply,
+    Configure,
+    DropSound,
+    Forget,
+    HearSound,
+    TakeSound,
+    Truncate,
+    WantReply,
+)
 
 
 class Client:
@@ -268,3 +282,232 @@ def test_words_come_early_to_those_who_asked_and_are_not_said_twice() -> None:
     client.send("session.update", session={"audio": {"input": {"transcription": {"model": "x"}}}})
     events = client.happens(UserStarted(1, 0.0), UserWords(1, "Hel"), *TURN[1:])
     assert "".join(event["delta"] for event in events if event["type"].endswith(".delta")) == "Hello"
+
+
+def user_item(**fields: Any) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": "Hello"}]
+    return {"type": "message", "role": "user", "content": content, **fields}
+
+
+def push_to_talk(client: Client) -> None:
+    client.send("session.update", session={"audio": {"input": {"turn_detection": None}}})
+
+
+def test_committed_sound_becomes_an_item_without_a_word_of_voice_activity() -> None:
+    client = Client()
+    push_to_talk(client)
+    client.send("input_audio_buffer.append", audio=base64.b64encode(bytes(9_600)).decode())
+    client.send("input_audio_buffer.commit")
+    assert [type(wish) for wish in client.wishes[-2:]] == [HearSound, TakeSound]
+    assert kinds(client.happens(UserStopped(1, None), UserTranscript(1, "Hello", 0.2))) == [
+        "input_audio_buffer.committed",
+        "conversation.item.added",
+        "conversation.item.done",
+    ]
+
+
+def test_too_little_sound_to_commit_is_an_error() -> None:
+    client = Client()
+    client.send("input_audio_buffer.append", audio=base64.b64encode(bytes(2_400)).decode())
+    told = client.send("input_audio_buffer.commit", event_id="mine")[0]["error"]
+    assert (told["code"], told["event_id"]) == ("input_audio_buffer_commit_empty", "mine")
+
+
+def test_cleared_sound_is_dropped() -> None:
+    client = Client()
+    assert kinds(client.send("input_audio_buffer.clear")) == ["input_audio_buffer.cleared"]
+    assert client.wishes == [DropSound()]
+
+
+def configured(**detection: Any) -> TurnDetection:
+    client = Client()
+    client.send("session.update", session={"audio": {"input": {"turn_detection": detection}}})
+    wish: Configure = client.wishes[-1]
+    return wish.detection
+
+
+@pytest.mark.parametrize(
+    ("wanted", "detection"),
+    [
+        ({"type": "server_vad"}, TurnDetection()),
+        ({"type": "server_vad", "silence_duration_ms": 500}, TurnDetection()),
+        ({"type": "server_vad", "silence_duration_ms": 700}, TurnDetection(silence_ms=700)),
+        ({"type": "server_vad", "silence_duration_ms": 1}, TurnDetection(silence_ms=100)),
+        ({"type": "server_vad", "create_response": False}, TurnDetection(replies=False)),
+        ({"type": "server_vad", "idle_timeout_ms": 6000}, TurnDetection(idle_timeout_ms=6000)),
+        ({"type": "server_vad", "threshold": "0.7"}, TurnDetection(threshold=0.7)),
+        ({"type": "semantic_vad", "eagerness": "low"}, TurnDetection(eagerness="low")),
+        ({"type": "semantic_vad", "interrupt_response": False}, TurnDetection(interrupts=False)),
+        ({"type": "telepathy"}, TurnDetection()),
+    ],
+)
+def test_turn_detection_is_what_the_client_wants_of_it(wanted: dict[str, Any], detection: TurnDetection) -> None:
+    assert configured(**wanted) == detection
+
+
+def test_an_update_that_cannot_be_changes_nothing() -> None:
+    client = Client()
+    told = client.send("session.update", session={"instructions": "New.", "tools": [{"type": "function"}]})
+    assert kinds(told) == ["error"]
+    assert client.send("session.update", session={})[0]["session"]["instructions"] == "Be brief."
+
+
+def test_a_session_that_only_transcribes_has_no_output_and_makes_no_response() -> None:
+    client = Client()
+    told = client.send("session.update", session={"type": "transcription"})[0]["session"]
+    assert (told["object"], list(told["audio"])) == ("realtime.transcription_session", ["input"])
+    assert kinds(client.send("response.create")) == ["error"]
+    assert not client.wishes[0].detection.replies
+
+
+def test_an_item_may_be_put_anywhere() -> None:
+    client = Client()
+    for item_id, after in (("b", None), ("c", None), ("a", "root"), ("between", "b")):
+        client.send("conversation.item.create", item=user_item(id=item_id), previous_item_id=after)
+    places = {wish.key: wish.after for wish in client.wishes}
+    assert places["item:a"] == ()
+    assert places["item:between"] == ("item:a", "item:b")
+
+
+def test_an_id_that_is_taken_and_a_place_that_is_not_there_are_errors() -> None:
+    client = Client()
+    client.send("conversation.item.create", item=user_item(id="a"))
+    again = client.send("conversation.item.create", item=user_item(id="a"))
+    nowhere = client.send("conversation.item.create", item=user_item(), previous_item_id="nobody")
+    assert [told[0]["error"]["param"] for told in (again, nowhere)] == ["item.id", "previous_item_id"]
+
+
+def test_a_deleted_item_is_forgotten() -> None:
+    client = Client()
+    client.send("conversation.item.create", item=user_item(id="a"))
+    assert kinds(client.send("conversation.item.delete", item_id="a")) == ["conversation.item.deleted"]
+    assert client.wishes[-1] == Forget("item:a")
+
+
+def message_id(events: list[dict[str, Any]]) -> str:
+    return next(e["item"]["id"] for e in events if e["type"] == "response.output_item.added")
+
+
+def test_a_truncated_reply_says_what_was_heard() -> None:
+    client = Client()
+    item_id = message_id(client.happens(*TURN, *REPLY, ended()))
+    client.send("conversation.item.truncate", item_id=item_id, content_index=0, audio_end_ms=300)
+    assert client.wishes[-1] == Truncate(item_id, 1, 300)
+    client.protocol.truncated(item_id, "H")
+    told = client.send("conversation.item.retrieve", item_id=item_id)[0]
+    assert told["item"]["content"] == [{"type": "output_audio", "transcript": "H"}]
+
+
+def test_a_call_is_told_before_its_arguments_and_whole_at_its_end() -> None:
+    client = Client()
+    call = ToolCall("call_1", "weather", '{"city": "Rome"}')
+    events = client.happens(ReplyStarted(1), ReplyCalled(1, call), ReplyEnded(1, "completed", "", "", 9))
+    assert kinds(events) == [
+        "response.created",
+        "response.output_item.added",
+        "conversation.item.added",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+        "conversation.item.done",
+        "response.output_item.done",
+        "response.done",
+    ]
+    assert events[-1]["response"]["output"][0]["arguments"] == '{"city": "Rome"}'
+
+
+def test_the_output_of_a_call_reaches_the_model() -> None:
+    client = Client()
+    client.send(
+        "conversation.item.create", item={"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
+    )
+    assert client.wishes[0].message == Message("tool", "sunny", call_id="call_1")
+
+
+def test_tools_come_with_the_reply_that_may_use_them() -> None:
+    client = Client()
+    client.send("session.update", session={"tools": [{"type": "function", "name": "clock"}]})
+    client.asks_for_reply(tool_choice="required")
+    want = client.wishes[-1].request
+    assert ([tool.name for tool in want.tools], want.must_call) == (["clock"], "required")
+
+
+def test_a_response_aside_is_no_part_of_the_conversation() -> None:
+    client = Client()
+    items = [{"type": "item_reference", "id": "a"}, user_item()]
+    client.send("conversation.item.create", item=user_item(id="a"))
+    key = client.asks_for_reply(conversation="none", input=items, output_modalities=["text"])
+    events = client.happens(*TURN, *REPLY, ReplyStarted(2, key), ReplyText(2, "Aside"), ended())
+    mine = [e for e in events if e.get("response_id") == key or e.get("response", {}).get("id") == key]
+    assert kinds(mine)[-1] == "response.output_text.delta"
+    assert mine[0]["response"]["conversation_id"] is None
+    assert len(client.wishes[-1].request.messages) == 2
+
+
+def test_a_reply_that_the_session_refuses_is_an_error_that_names_its_event() -> None:
+    client = Client()
+    client.send("response.create", event_id="mine")
+    told = client.happens(ReplyStarted(1), ReplyRefused(client.wishes[-1].request.key))[-1]["error"]
+    assert (told["code"], told["event_id"]) == ("conversation_already_has_active_response", "mine")
+
+
+def test_only_the_response_that_is_named_is_cancelled() -> None:
+    client = Client()
+    key = client.asks_for_reply(conversation="none")
+    client.happens(*TURN, *REPLY, ReplyStarted(7, key))
+    client.send("response.cancel", response_id=key)
+    assert client.wishes[-1] == CancelReply(key, 7)
+    assert client.send("response.cancel", response_id="nobody")[0]["error"]["code"] == "response_cancel_not_active"
+
+
+def test_speech_beside_a_reply_that_must_be_heard_out_takes_no_sound_from_it() -> None:
+    client = Client()
+    detection = {"type": "server_vad", "interrupt_response": False}
+    client.send("session.update", session={"audio": {"input": {"turn_detection": detection}}})
+    events = client.happens(*TURN, *REPLY, UserStarted(2, 1.0), ReplyAudio(1, bytes(960), 24_000))
+    assert kinds(events)[-1] == "response.output_audio.delta"
+
+
+def test_what_was_read_and_written_is_counted() -> None:
+    usage = Client().happens(ReplyStarted(1), replace(ended(), read=PromptRead(40, 30)))[-1]["response"]["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (40, 1, 41)
+    assert usage["input_token_details"]["cached_tokens"] == 30
+
+
+def test_telephone_sound_leaves_as_telephone_sound() -> None:
+    client = Client()
+    client.send("session.update", session={"audio": {"output": {"format": {"type": "audio/pcmu"}}}})
+    tone = (8_000 * np.sin(np.arange(24_000) / 5)).astype("<i2").tobytes()
+    events = client.happens(ReplyStarted(1), ReplyText(1, "Hi"), ReplyAudio(1, tone, 24_000), ended())
+    sound = b"".join(base64.b64decode(e["delta"]) for e in events if e["type"] == "response.output_audio.delta")
+    assert len(sound) == 8_000
+
+
+def test_silence_that_was_waited_out_becomes_an_item() -> None:
+    assert kinds(Client().happens(NobodySpoke(1, 10.0, 20.0))) == [
+        "input_audio_buffer.timeout_triggered",
+        "input_audio_buffer.committed",
+        "conversation.item.added",
+        "conversation.item.done",
+    ]
+
+
+def test_words_of_a_reopened_turn_are_told_again_with_its_new_item() -> None:
+    client = Client()
+    client.send("session.update", session={"audio": {"input": {"transcription": {"model": "x"}}}})
+    client.happens(UserStarted(1, 0.0), UserWords(1, "Hello"), TurnReopened(1))
+    events = client.happens(UserWords(1, " there"), UserStopped(1, 9.0), UserTranscript(1, "Hello there you", 1.0))
+    assert "".join(event["delta"] for event in events if event["type"].endswith(".delta")) == "Hello there you"
+
+
+def test_a_transcript_that_failed_is_told_as_that_to_those_who_wanted_it() -> None:
+    client = Client()
+    client.send("session.update", session={"audio": {"input": {"transcription": {"model": "x"}}}})
+    events = client.happens(UserStarted(1, 0.0), UserStopped(1, 1.0), TurnFailed(1, "no ears"))
+    assert kinds(events)[-1] == "conversation.item.input_audio_transcription.failed"
+    assert "error" not in kinds(events)
+
+
+def test_there_is_a_limit_to_responses_beside_the_conversation() -> None:
+    client = Client()
+    told = [client.send("response.create", response={"conversation": "none", "input": []}) for _ in range(5)]
+    assert [kinds(events) for events in told] == [[], [], [], [], ["error"]]

@@ -1,0 +1,81 @@
+"""A server on the real models, and recordings of people in the form that its clients send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audio.format import AudioChunk
+from audio.resample import resample
+from audio.wav import read_recording, write_recording
+from clients.demo import READINGS
+from pipeline.backends.loader import Models
+from pipeline.config import Config
+from pipeline.store import Store
+from server.app import Server
+from server.voices.hibari import HibariVoice
+
+HERE = Path(__file__).parent
+# Some of these clients need other versions of what Echoic runs on, so they live in an environment of their own.
+PYTHON = Path(os.environ.get("ECHOIC_COMPAT_PYTHON", HERE.parents[2] / ".venv-compat/bin/python"))
+RATE_HZ = 24_000
+PATIENCE_S = 100.0
+
+
+@pytest.fixture
+async def server(models: Models, voice: HibariVoice) -> AsyncIterator[Server]:
+    async with Server(Config(), models=models, voice=voice) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def readings(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two phrases read by people, each with half a second of silence in front, at 24 kHz."""
+    folder = tmp_path_factory.mktemp("readings")
+    for name, start_s, end_s in READINGS:
+        whole = read_recording(store.path("demo-recordings") / name)
+        said = whole.samples[round(start_s * whole.rate_hz) : round(end_s * whole.rate_hz)]
+        sound = resample(np.concatenate([np.zeros(whole.rate_hz // 2, np.float32), said]), whole.rate_hz, RATE_HZ)
+        write_recording(folder / name, AudioChunk(sound, RATE_HZ))
+    return [folder / name for name, _, _ in READINGS]
+
+
+async def run_client(command: list[str | Path]) -> dict[str, Any]:
+    """What the client reports of its conversation."""
+    client = await asyncio.create_subprocess_exec(
+        *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            out, errors = await client.communicate()
+    finally:
+        if client.returncode is None:
+            client.kill()
+            await client.wait()
+    assert client.returncode == 0, errors.decode()[-3000:]
+    report: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+    return report
+
+
+def needs_python() -> None:
+    """Skip where the clients' own environment was not made."""
+    if not PYTHON.exists():
+        pytest.skip(f"{PYTHON} is missing: `make compat` makes it")
+
+
+def needs_node() -> str:
+    """The path of node; skip where it or the packages are missing."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    if not (HERE / "js/node_modules").exists():
+        pytest.skip("the npm packages are missing: `make compat` installs them")
+    return node

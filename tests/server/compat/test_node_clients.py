@@ -1,0 +1,39 @@
+"""JavaScript clients as they are published, in Node: a reading, an interruption, their words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.app import Server
+from tests.server.compat.conftest import HERE, needs_node, run_client
+from tests.server.compat.test_python_clients import words
+
+pytestmark = [pytest.mark.models, pytest.mark.timeout(150)]
+
+
+async def conversation(client: str, server: Server, readings: list[Path]) -> dict[str, Any]:
+    return await run_client([needs_node(), HERE / f"js/{client}.mjs", server.url, *readings])
+
+
+@pytest.mark.parametrize("client", ["openai_ws", "agents_realtime"])
+async def test_a_reading_is_heard_answered_interrupted_and_the_interruption_answered(
+    client: str, server: Server, readings: list[Path]
+) -> None:
+    report = await conversation(client, server, readings)
+    assert "best of times" in words(report["transcripts"][0])
+    assert "tried" in words(report["transcripts"][-1])
+    assert report["audio_bytes"] > 24_000
+    assert report["interruptions"] >= 1
+    assert words(report["replies"][-1])
+    assert not report["errors"]
+
+
+async def test_the_browsers_build_is_let_in_by_subprotocol_and_answered(
+    server: Server, readings: list[Path]
+) -> None:
+    report = await conversation("openai_browser", server, readings)
+    assert words(report["replies"][0])
+    assert not report["errors"]
