@@ -35,10 +35,10 @@ clean:
 	rm -rf .venv .venv-compat tests/server/compat/js/node_modules out build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv && $(PIP_INSTALL) -e . && touch $@
+	$(PYTHON) -m venv .venv && $(PIP_INSTALL) -e '.[mic]' && touch $@
 
 .venv/installed-for-tests: .venv/installed
-	$(PIP_INSTALL) -e '.[test,dev]' && touch $@
+	$(PIP_INSTALL) -e '.[mic,test,dev]' && touch $@
 
 .venv-compat/installed: tests/server/compat/requirements.txt
 	$(PYTHON) -m venv .venv-compat && .venv-compat/bin/python -m pip install --disable-pip-version-check -r $< && touch $@

@@ -14,6 +14,7 @@ from clients.realtime import RATE_HZ, WIRE, ServerEvent, error_message
 
 AUDIBLE_LEVEL = 0.01  # a sample above this is heard; below it is the breath in front of a phrase
 TIMING_EVENT = "echoic.turn"
+UNSTABLE_EVENT = "echoic.unstable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class Hearing:
         self.replies: list[Reply] = []
         self.errors: list[str] = []
         self.unanswered: list[dict[str, Any]] = []  # records of turns that got no reply
+        self.unstable = ""  # what was heard after the words that will not change any more
+        self._item = ""  # the turn that is being spoken, or was last
         self._transcripts: dict[str, str] = {}
         self._by_id: dict[str, Reply] = {}
 
@@ -70,6 +73,11 @@ class Hearing:
     def transcript(self) -> str:
         """Everything that was heard of the user, over all turns."""
         return " ".join(text.strip() for text in self._transcripts.values() if text.strip())
+
+    @property
+    def current(self) -> str:
+        """What was heard of the latest turn, as far as it will not change any more."""
+        return self._transcripts.get(self._item, "").strip()
 
     @property
     def open_reply(self) -> Reply | None:
@@ -81,7 +89,7 @@ class Hearing:
         body = event.body
         match event.type:
             case "input_audio_buffer.speech_started":
-                self.user_speaking = True
+                self.user_speaking, self.unstable, self._item = True, "", body["item_id"]
             case "input_audio_buffer.speech_stopped":
                 self.user_speaking = False
             case "conversation.item.input_audio_transcription.delta":
@@ -92,6 +100,8 @@ class Hearing:
                 self._transcripts.pop(body["item_id"], None)
             case "error":
                 self.errors.append(error_message(event))
+            case kind if kind == UNSTABLE_EVENT:
+                self.unstable = body["text"]
             case kind if kind == TIMING_EVENT:
                 self._attach(body["record"])
             case kind if kind.startswith("response."):
