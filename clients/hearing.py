@@ -60,6 +60,7 @@ class Hearing:
 
     def __init__(self) -> None:
         self.user_speaking = False
+        self.speech_starts = 0
         self.last_news_at = 0.0
         self.replies: list[Reply] = []
         self.errors: list[str] = []
@@ -90,6 +91,7 @@ class Hearing:
         match event.type:
             case "input_audio_buffer.speech_started":
                 self.user_speaking, self.unstable, self._item = True, "", body["item_id"]
+                self.speech_starts += 1
             case "input_audio_buffer.speech_stopped":
                 self.user_speaking = False
             case "conversation.item.input_audio_transcription.delta":

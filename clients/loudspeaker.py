@@ -59,6 +59,7 @@ class Loudspeaker:
         self.spoken = Spoken()
         self.turns: list[Turn] = []
         self.interruptions = 0
+        self.pauses = 0
         self._microphone = microphone
         self._ends: Ends | None = None
         self._pace = TYPICAL_PACE
@@ -75,6 +76,11 @@ class Loudspeaker:
         """What waits for the device."""
         assert self._ends is not None
         return self._ends.playout
+
+    @property
+    def gaps(self) -> int:
+        """How often a reply ran dry, not counting where the server held it because somebody spoke."""
+        return max(len(self.playout.gaps_ms) - self.pauses, 0)
 
     @property
     def said_text(self) -> str:
@@ -101,6 +107,7 @@ class Loudspeaker:
                 self._finish(body["item_id"])
             case kind if kind == TIMING_EVENT and body["record"]["status"] != "no_reply":
                 self._record = body["record"]
+                self.pauses += body["record"].get("pauses", 0)
 
     def poll(self, now: float) -> list[dict[str, Any]]:
         """What the server is to be told now: where a reply that was interrupted has really stopped."""

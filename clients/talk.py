@@ -182,7 +182,7 @@ class Talk:
         view.said, view.unsaid = "", ""
         if self._ends is None:
             return
-        view.gaps = len(speaker.playout.gaps_ms)
+        view.gaps = speaker.gaps
         view.overruns, view.underruns = self._ends.counters.overruns, self._ends.counters.underruns
         view.delay_ms = self.microphone.delay_ms
         if self._ending and not speaker.playout.busy:

@@ -92,6 +92,10 @@ class Playback:
     def _waiting_samples(self) -> int:
         return len(self._buffer) // BYTES_PER_SAMPLE
 
+    def said_text(self) -> str:
+        """The words that were sent, at least in part."""
+        return " ".join(word.text for word in self.words if word.start < self._sent)
+
     async def _send_slice(self, size: int) -> None:
         await self._hold_while_paused(size)
         now = self._clock()

@@ -98,6 +98,7 @@ class Replying:
     def pause(self) -> None:
         """Somebody speaks: fade out and hold."""
         if self._playback is not None:
+            self.record.pauses += 1
             self._playback.pause()
 
     def resume(self) -> None:
@@ -119,6 +120,10 @@ class Replying:
         if self._playback is None or self._reply is None:
             return ""
         return self._playback.heard_text(self._reply.text, self._heard_limit_ms)
+
+    def said_text(self) -> str:
+        """What of the reply has left for the loudspeaker, up to the word that has begun."""
+        return self._playback.said_text() if self._playback is not None else ""
 
     def ended(self, status: ReplyStatus, error: str = "") -> ReplyEnded:
         """The event that closes the reply."""

@@ -93,7 +93,7 @@ class Session:
         self._config = config
         self._listen = config.listen
         self._clock = clock
-        self._keeper = TurnKeeper(config.turn, config.listen.gap_ms)
+        self._keeper = TurnKeeper(config.turn, config.listen.gap_ms, self._said)
         self._hearing = Hearing(config.listen, stages.activity, clock)
         self._transcriber = Transcriber(stages.recogniser, tick_ms=config.asr.tick_ms)
         self._held = HeldSound(self._hearing, self._transcriber, self._begin_held_turn)
@@ -105,6 +105,7 @@ class Session:
         self._records: dict[int, TurnRecord] = {}
         self._last_pause = (0, 0.0)
         self._open_turn = 0
+        self._last_said = ""
         self._stable = ""
         self._words = ""
         self._something_to_read = asyncio.Event()
@@ -437,6 +438,7 @@ class Session:
         self._records.pop(reply.draft.turn, None)
         self._requests.idle_from(self._clock())
         await self._replies.close(reply, status, error)
+        self._last_said = reply.said_text()
         self._let_read("")
 
     def _answer_aside(self, turn: int) -> None:
@@ -478,6 +480,11 @@ class Session:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None
         return self._tasks.create_task(work)
+
+    def _said(self) -> str:
+        """The words of the latest reply that can be in the air."""
+        replies = [reply for turn in self._replies.turns() if (reply := self._replies.get(turn)) and reply.announced]
+        return replies[-1].said_text() if replies else self._last_said
 
     @property
     def _turn_being_heard(self) -> int:

@@ -63,6 +63,7 @@ class TurnRecord:
     wasted_tokens: int = 0
     adopted: bool = False
     reopens: int = 0
+    pauses: int = 0  # of the reply, while somebody seemed to speak over it
     reply_tokens: int = 0
     audio_s: float = 0.0
     synthesis_s: float = 0.0
@@ -97,6 +98,7 @@ class TurnRecord:
             "wasted_tokens": self.wasted_tokens,
             "adopted": self.adopted,
             "reopens": self.reopens,
+            "pauses": self.pauses,
             "reply_tokens": self.reply_tokens,
             "audio_s": self.audio_s,
             "rtf": self.synthesis_s / self.audio_s if self.audio_s else 0.0,

@@ -8,6 +8,7 @@ the session began; ``now`` is seconds on the session's clock. It never waits, do
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 from pipeline.actions import (
     Action,
@@ -44,9 +45,11 @@ JUDGE_AT_MS = (250.0, 400.0, 700.0, 1100.0)
 class TurnKeeper:
     """Decides when the user is done and what interrupts a reply."""
 
-    def __init__(self, config: TurnConfig, gap_ms: float = 600.0) -> None:
+    def __init__(self, config: TurnConfig, gap_ms: float = 600.0, playing: Callable[[], str] = lambda: "") -> None:
+        """``playing`` gives the words of the latest reply that can have been heard: an echo repeats them."""
         self._config = config
         self._gap_s = gap_ms / 1000
+        self._playing = playing
         self._numbers = itertools.count(1)
         self._utterance: Utterance | None = None
         self._committed: Utterance | None = None  # reopenable until something of the reply was heard
@@ -183,6 +186,7 @@ class TurnKeeper:
             return []
         if utterance.turn:
             return self.on_time(now)
+        utterance.over = self._playing()
         if utterance.dismissed:
             return self._forget()
         return [*self._promote(utterance), *self.on_time(now)]
@@ -390,12 +394,13 @@ class TurnKeeper:
         if spoken >= self._config.barge_in_sure_ms and not utterance.heard_until:
             return self._cut(utterance)
         if spoken >= self._config.backchannel_ms:
-            return self._cut(utterance) if utterance.text else self._dismiss(utterance)
+            nothing = self._meaning(utterance) is Interruption.NOTHING
+            return self._dismiss(utterance) if nothing else self._cut(utterance)
         return []
 
     def _judge_interruption(self, utterance: Utterance, now: float) -> list[Action]:
         """Words come in while somebody speaks over the reply."""
-        kind = classify(utterance.text)
+        kind = self._meaning(utterance)
         sure = self._spoken_ms(utterance) >= self._config.barge_in_word_ms
         if kind is Interruption.STOP or (kind is Interruption.WORDS and sure):
             return self._cut(utterance)
@@ -409,7 +414,7 @@ class TurnKeeper:
 
     def _settle_interruption(self, utterance: Utterance, now: float) -> list[Action]:
         """Somebody spoke over the reply and paused; the transcript says what it was."""
-        kind = classify(utterance.final or "")
+        kind = self._meaning(utterance)
         if kind in (Interruption.NOTHING, Interruption.BACKCHANNEL):
             return [*self._dismiss(utterance), *self._forget()]
         return [*self._cut(utterance), *self.on_time(now)]
@@ -434,6 +439,9 @@ class TurnKeeper:
     def _forget(self) -> list[Action]:
         self._utterance = None
         return [ForgetHeard()]
+
+    def _meaning(self, utterance: Utterance) -> Interruption:
+        return classify(utterance.text, self._playing())
 
     def _spoken_ms(self, utterance: Utterance) -> float:
         until = self._last_speech if utterance.phase is Phase.SPEAKING else utterance.end

@@ -50,6 +50,7 @@ class Utterance:
     decided_at: float = 0.0
     ended_by: EndedBy | None = None
     dismissed: bool = False
+    over: str = ""  # the reply it began to be spoken over, and outlasted
     by_client: bool = False  # the client ended it, and asks for the reply itself
 
     def pause(self, end: int) -> None:
@@ -63,9 +64,11 @@ class Utterance:
 
     @property
     def wants_reply(self) -> bool:
-        """Whether there are words to answer; "stop" over a reply wants silence."""
+        """Whether there are words to answer; "stop" over a reply wants silence, and so does its own echo."""
         words = self.final or ""
-        return bool(words) and not (self.interrupts and classify(words) is Interruption.STOP)
+        kind = classify(words, self.over)
+        is_echo = bool(self.over) and kind is Interruption.NOTHING
+        return bool(words) and not is_echo and not (self.interrupts and kind is Interruption.STOP)
 
     def evidence(self) -> Evidence:
         """What speaks for or against the turn being over."""

@@ -17,7 +17,8 @@ class Talk:
     """Feeds frames in real time: speech, silence and the stages' findings, in the order they are called."""
 
     def __init__(self, **config: object) -> None:
-        self.keeper = TurnKeeper(TurnConfig(**config))
+        self.saying = ""  # what the reply has said so far
+        self.keeper = TurnKeeper(TurnConfig(**config), playing=lambda: self.saying)
         self.ms = 0.0
         self.actions: list[Action] = []
         self.speech_end = 0
@@ -62,6 +63,11 @@ class Talk:
 
     def heard(self, turn: int) -> Talk:
         self.keeper.on_reply_heard(turn)
+        return self
+
+    def says(self, text: str) -> Talk:
+        """The reply has said this."""
+        self.saying = text
         return self
 
     def reply_over(self, turn: int) -> Talk:

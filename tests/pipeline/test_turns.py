@@ -226,6 +226,32 @@ def test_words_begun_over_a_reply_that_ends_become_a_turn() -> None:
     assert talk.last(BeginTurn).turn == 2
 
 
+def test_its_own_words_over_a_reply_are_no_interruption() -> None:
+    talk = Talk().question().says("It is a quarter past nine").speech(600).partial("is a quarter past")
+    assert not talk.all(Cut)
+    talk.silence(96).final("is a quarter past nine")
+    assert talk.last(ResumePlayback) == ResumePlayback(1)
+    assert talk.keeper.phase is None
+
+
+def test_long_speech_of_its_own_words_lets_the_reply_go_on() -> None:
+    talk = Talk().question().says("It is a quarter past nine").speech(600).partial("a quarter past").goes_on(700)
+    assert talk.all(ResumePlayback)
+    assert not talk.all(Cut)
+
+
+def test_words_on_top_of_its_own_take_the_floor() -> None:
+    talk = Talk().question().says("It is a quarter past nine").speech(900).partial("a quarter past what about you")
+    assert talk.all(Cut)
+
+
+def test_its_own_last_words_are_not_answered() -> None:
+    talk = Talk().question().says("It is a quarter past nine").speech(64).reply_over(1)
+    talk.goes_on(400).silence(96).final("quarter past nine").judged(0.9).goes_on(1500)
+    assert talk.last(EndTurn).turn == 2
+    assert len(talk.all(Commit)) == 1
+
+
 def test_what_was_heard_over_a_reply_begins_at_its_first_syllable() -> None:
     talk = Talk().question()
     began = int(talk.ms) * 16
