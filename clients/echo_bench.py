@@ -25,7 +25,7 @@ from pipeline.timing import loop_clock
 
 SUBJECTS = ("sea", "moon", "forest", "railway", "kitchen", "mountain", "river", "winter", "library", "island")
 READING = ("beckett.wav", 0.1, 2.95)  # file, first and last second
-INSTRUCTIONS = "You are a storyteller. You tell long stories in plain words, without lists."
+INSTRUCTIONS = "You are a storyteller. You tell a story in two or three sentences, in plain words."
 LISTENED_MS = 1500.0  # to a reply, before somebody speaks over it
 REPLY_S, SILENT_S = 60.0, 6.0
 PAUSE_S = 1.0  # after a reply, for an echo that is taken for a turn

@@ -28,7 +28,6 @@ LOUD_DB, CLIPPING_DB = -12.0, -1.0
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 SHOWN_TURNS = 3
 STDERR = 2
-BAR_MS = 30  # one cell of a latency bar
 LONGEST_BAR = 50
 PART_STYLES: Mapping[str, str] = dict(
     zip(
@@ -120,7 +119,10 @@ def render_view(view: View) -> RenderableType:
         words = Text.assemble(view.stable, " " if view.stable else "", (view.unstable, "dim"))
         parts.append(_labelled("you", words if words.plain.strip() else Text("…", style="dim")))
     if view.said or view.unsaid:
-        parts.append(_labelled("echoic", Text.assemble((view.said, "bold green"), (view.unsaid, "dim"))))
+        said = view.said + " " * view.unsaid.startswith(" ")
+        parts.append(_labelled("echoic", Text.assemble((said, "bold green"), (view.unsaid.lstrip(), "dim"))))
+    if parts:
+        parts.append(Text())
     parts += [_meters(view), *([_latency(view)] if view.turns else []), _foot(view)]
     title = Text.assemble(("echoic", "bold"), " ", _state(view))
     return Panel(
@@ -162,8 +164,10 @@ def meter(level_db: float) -> Text:
 
 def _latency(view: View) -> Group:
     turns = view.turns[-SHOWN_TURNS:]
-    rows = [_labelled("", Text.assemble(bar(turn), f" {turn.total_ms / 1000:.2f} s")) for turn in turns]
-    shown = {part for turn in turns for part, ms in turn.parts_ms.items() if cells(ms)}
+    # The longest turn fills the line; below two seconds a second is half of it, so that quick turns look quick.
+    ms_a_cell = max(2000, *(turn.total_ms for turn in turns)) / LONGEST_BAR
+    rows = [_labelled("", Text.assemble(bar(turn, ms_a_cell), f" {turn.total_ms / 1000:.2f} s")) for turn in turns]
+    shown = {part for turn in turns for part, ms in turn.parts_ms.items() if round(ms / ms_a_cell)}
     legend = Text()
     for part in PARTS:
         if part in shown:
@@ -171,23 +175,18 @@ def _latency(view: View) -> Group:
     return Group(*rows, _labelled("", legend))
 
 
-def bar(turn: Turn) -> Text:
+def bar(turn: Turn, ms_a_cell: float) -> Text:
     """Where the time of a turn went, a colour for each part."""
     text = Text()
     for part, ms in turn.parts_ms.items():
-        text.append("▆" * min(cells(ms), LONGEST_BAR - len(text)), style=PART_STYLES.get(part, ""))
+        text.append("▆" * round(ms / ms_a_cell), style=PART_STYLES.get(part, ""))
     return text
-
-
-def cells(ms: int) -> int:
-    """How long a part's bar is."""
-    return round(ms / BAR_MS)
 
 
 def _foot(view: View) -> Text:
     keys = Text()
     for key, what in (("space", "talk"), ("m", "mute"), ("q", "quit")):
-        keys.append(key, style="bold").append(f" {what}   ", style="dim")
+        keys.append(f"{key} ", style="bold").append(f"{what}   ", style="dim")
     troubles = [
         f"{count} {name}"
         for name, count in (("gaps", view.gaps), ("overruns", view.overruns), ("underruns", view.underruns))
