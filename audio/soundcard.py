@@ -73,13 +73,8 @@ class SoundCard:
         """Start both streams. Raises DeviceError when one does not open."""
         library = portaudio()
         with ExitStack() as opening:
-            speaking = _open_stream(library.OutputStream, self.devices["output"], "output", self._render)
-            self._streams["output"] = opening.enter_context(closing(speaking))
-            hearing = _open_stream(library.InputStream, self.devices["input"], "input", self._capture)
-            self._streams["input"] = opening.enter_context(closing(hearing))
-            self.captured, self.rendered = Moment(0, hearing.time), Moment(0, speaking.time)
-            speaking.start()
-            hearing.start()
+            self.rendered = self._start(opening, "output", library.OutputStream, self._render)
+            self.captured = self._start(opening, "input", library.InputStream, self._capture)
             self._open = opening.pop_all()
         return self
 
@@ -93,11 +88,26 @@ class SoundCard:
 
     def gone(self) -> Direction | None:
         """The device that has vanished, or stopped calling back."""
-        for direction, stream in self._streams.items():
-            latest = self.captured if direction == "input" else self.rendered
-            if not stream.active or stream.time - latest.at_s > STALLED_S:
-                return direction
-        return None
+        latest: dict[Direction, Moment] = {"input": self.captured, "output": self.rendered}
+        return next((each for each in self._streams if self._is_dead(each, latest[each])), None)
+
+    def _is_dead(self, direction: Direction, latest: Moment) -> bool:
+        stream = self._streams[direction]
+        try:
+            return not stream.active or bool(stream.time - latest.at_s > STALLED_S)
+        except portaudio().PortAudioError:  # it cannot even be asked
+            return True
+
+    def _start(self, opening: ExitStack, direction: Direction, kind: Any, callback: Callable[..., None]) -> Moment:
+        """Open and start a stream; a moment to begin with, until its first callback."""
+        device = self.devices[direction]
+        stream = _open_stream(kind, device, direction, callback)
+        self._streams[direction] = opening.enter_context(closing(stream))
+        try:
+            stream.start()
+        except portaudio().PortAudioError as error:
+            raise refusal(direction, device, str(error)) from error
+        return Moment(0, stream.time)
 
     def _capture(self, sound: Samples, frames: int, time: Any, status: Any) -> None:
         self.captured = Moment(self.microphone.written, time.inputBufferAdcTime or time.currentTime)
@@ -119,9 +129,13 @@ def open_card(
 
     Raises DeviceError when there is none, or it does not open.
     """
+    return SoundCard(*choose_both(microphone, speaker, again=again), from_hz).open()
+
+
+def choose_both(microphone: str | None, speaker: str | None, *, again: bool = False) -> tuple[Device, Device]:
+    """The microphone and the loudspeaker that are meant. Raises DeviceError when there is no such thing."""
     devices = list_devices(again=again)
-    card = SoundCard(choose(devices, "input", microphone), choose(devices, "output", speaker), from_hz)
-    return card.open()
+    return choose(devices, "input", microphone), choose(devices, "output", speaker)
 
 
 def _open_stream(kind: Any, device: Device, direction: Direction, callback: Callable[..., None]) -> Any:

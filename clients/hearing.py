@@ -90,7 +90,7 @@ class Hearing:
         body = event.body
         match event.type:
             case "input_audio_buffer.speech_started":
-                self.user_speaking, self.unstable, self._item = True, "", body["item_id"]
+                self.user_speaking, self.unstable, self._item = True, "", body.get("item_id", "")
                 self.speech_starts += 1
             case "input_audio_buffer.speech_stopped":
                 self.user_speaking = False

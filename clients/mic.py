@@ -13,7 +13,7 @@ from rich.table import Table
 
 from audio.devices import list_devices
 from audio.echo import Canceller, WebRtcCanceller
-from audio.soundcard import SoundCard, open_card
+from audio.soundcard import SoundCard, choose_both, open_card
 from clients import models
 from clients.keys import TalkKey, key_presses
 from clients.microphone import Gate
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         console.print(_device_table())
         return 0
     canceller = None if args.no_echo_cancellation else WebRtcCanceller(RATE_HZ)
-    list_devices()  # what is missing is told before the models are loaded
+    choose_both(args.input, args.output)  # what is missing is told before the models are loaded
     asyncio.run(_talk(args, console, canceller))
     return 0
 

@@ -169,7 +169,6 @@ class Talk:
 
     def _add(self, line: Line) -> None:
         if line.text or line.unheard:
-            self.view.lines.append(line)
             self._screen.add(line)
 
     def _look(self) -> None:
@@ -178,7 +177,7 @@ class Talk:
         view.input_db, view.output_db = self.microphone.level_db, self.microphone.speaker_db
         view.user_speaking = hearing.user_speaking
         view.stable, view.unstable = (hearing.current, hearing.unstable) if hearing.user_speaking else ("", "")
-        view.turns, view.interruptions = speaker.turns, speaker.interruptions
+        view.turns = speaker.turns
         view.said, view.unsaid = "", ""
         if self._ends is None:
             return

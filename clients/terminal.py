@@ -192,6 +192,8 @@ def _foot(view: View) -> Text:
         for name, count in (("gaps", view.gaps), ("overruns", view.overruns), ("underruns", view.underruns))
     ]
     keys.append(" · ".join(troubles), style="yellow" if view.gaps + view.overruns + view.underruns else "dim")
+    if view.delay_ms:
+        keys.append(f" · {view.delay_ms:.0f} ms round trip", style="dim")
     if view.gate.half_duplex:
         keys.append(" · half duplex", style="dim")
     return keys

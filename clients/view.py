@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from clients.loudspeaker import Turn
 from clients.microphone import SILENT_DB, Gate
-
-MOST_LINES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,7 @@ class View:
     gaps: int = 0
     overruns: int = 0
     underruns: int = 0
-    interruptions: int = 0
     delay_ms: float = 0.0
-    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
 
 
 class Screen(Protocol):
