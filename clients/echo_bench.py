@@ -24,7 +24,8 @@ from pipeline.store import Store
 from pipeline.timing import loop_clock
 
 SUBJECTS = ("sea", "moon", "forest", "railway", "kitchen", "mountain", "river", "winter", "library", "island")
-READING = ("beckett.wav", 0.1, 2.95)  # file, first and last second
+READING = ("two_cities.wav", 0.9, 4.55)  # file, first and last second
+VOICE_DB = -26.5  # of the built-in voice; who speaks over it is as loud, so that 0 dB of echo are as loud as he
 INSTRUCTIONS = "You are a storyteller. You tell a story in two or three sentences, in plain words."
 LISTENED_MS = 1500.0  # to a reply, before somebody speaks over it
 REPLY_S, SILENT_S = 60.0, 6.0
@@ -153,10 +154,12 @@ class Trial:
 
 
 def human_remark(store: Store) -> tuple[NDArray[np.float32], int]:
-    """A human voice, reading a few words; samples and rate."""
+    """A human voice, reading a few words as loudly as the built-in voice speaks; samples and rate."""
     chunk = read_recording(store.path("demo-recordings") / READING[0])
     first, last = (round(at_s * chunk.rate_hz) for at_s in READING[1:])
-    return chunk.samples[first:last], chunk.rate_hz
+    samples = chunk.samples[first:last]
+    gain = 10 ** (VOICE_DB / 20) / np.sqrt(np.mean(samples**2))
+    return (samples * gain).astype(np.float32), chunk.rate_hz
 
 
 async def run_trial(
