@@ -14,7 +14,8 @@ from clients.realtime import RATE_HZ, WIRE, ServerEvent, error_message
 
 AUDIBLE_LEVEL = 0.01  # a sample above this is heard; below it is the breath in front of a phrase
 TIMING_EVENT = "echoic.turn"
-UNSTABLE_EVENT = "echoic.unstable"
+TAIL_EVENT = "echoic.tail"
+WORD_EVENT = "echoic.word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Hearing:
                 self._transcripts.pop(body["item_id"], None)
             case "error":
                 self.errors.append(error_message(event))
-            case kind if kind == UNSTABLE_EVENT:
+            case kind if kind == TAIL_EVENT:
                 self.unstable = body["text"]
             case kind if kind == TIMING_EVENT:
                 self._attach(body["record"])

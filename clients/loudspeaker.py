@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from audio.playout import Playout
 from audio.soundcard import Ends
-from clients.hearing import TIMING_EVENT, first_audible
+from clients.hearing import TIMING_EVENT, WORD_EVENT, first_audible
 from clients.latency import RECEIVED, break_down
 from clients.microphone import Microphone
 from clients.realtime import RATE_HZ, WIRE, ServerEvent
@@ -28,11 +28,24 @@ class Spoken:
     received_at: float | None = None
     audible_from_ms: float | None = None
     audible_at: float | None = None
+    words: list[tuple[float, int]] = field(default_factory=list)  # when each begins, in ms, and ends in the text
     complete: bool = False
     forgotten_at_ms: float | None = None  # how much had been played when it was cut
 
+    def add_word(self, word: str, start_ms: float) -> None:
+        """The server says when a word of the text sounds."""
+        known_to = self.words[-1][1] if self.words else 0
+        at = self.text.find(word, known_to)
+        if at >= 0:
+            self.words.append((start_ms, at + len(word)))
+
     def said(self, played_ms: float, pace: float) -> str:
-        """The text up to the word that is being said, judged by the share of its sound that was played."""
+        """The text up to the word that is being said.
+
+        Where the server does not say when words sound, that is judged by the share of the sound that was played.
+        """
+        if self.words:
+            return self.text[: max((end for start_ms, end in self.words if start_ms < played_ms), default=0)]
         if self.complete and self.sound_ms:
             characters = round(len(self.text) * min(played_ms / self.sound_ms, 1.0))
         else:
@@ -101,6 +114,8 @@ class Loudspeaker:
                 self.spoken, self._record = Spoken(), None
             case "response.output_audio_transcript.delta":
                 self.spoken.text += body["delta"]
+            case kind if kind == WORD_EVENT:
+                self.spoken.add_word(body["text"], body["start_ms"])
             case "response.output_audio.delta":
                 self._play(body["item_id"], body["delta"], event.received_at)
             case "response.output_audio.done":

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 async def _talk(args: argparse.Namespace, console: Console, canceller: Canceller | None) -> None:
     gate = Gate(half_duplex=args.half_duplex, push_to_talk=args.push_to_talk)
     plain = args.plain or not console.is_terminal
-    async with _server_url(args, console) as url, connect(url, key=args.key, timing=True) as client:
+    async with _server_url(args, console) as url, connect(url, key=args.key, timing=True, words=True) as client:
         with PlainScreen(console) if plain else LiveScreen(console) as screen:
             talk = Talk(client, _opener(args), screen, gate, canceller)
             await talk_with_keys(talk, gate)

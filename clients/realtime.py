@@ -91,13 +91,16 @@ class RealtimeClient:
 
 
 @asynccontextmanager
-async def connect(url: str, *, key: str = "local", timing: bool = False) -> AsyncIterator[RealtimeClient]:
+async def connect(
+    url: str, *, key: str = "local", timing: bool = False, words: bool = False
+) -> AsyncIterator[RealtimeClient]:
     """A session at ``url`` (ws, wss, http or https; ``/realtime`` is appended where it is missing).
 
-    ``timing`` asks an Echoic server for its latency record after every turn. Raises InputError for an unusable
+    ``timing`` asks an Echoic server for its latency record after every turn, ``words`` for the user's newest words
+    and for when each word of a reply sounds. Raises InputError for an unusable
     URL and ServerGone when nobody answers, or answers with a refusal.
     """
-    address = realtime_url(url, timing=timing)
+    address = realtime_url(url, timing=timing, words=words)
     try:
         socket = await open_socket(
             address,
@@ -114,7 +117,7 @@ async def connect(url: str, *, key: str = "local", timing: bool = False) -> Asyn
         yield client
 
 
-def realtime_url(url: str, *, timing: bool = False) -> str:
+def realtime_url(url: str, *, timing: bool = False, words: bool = False) -> str:
     """The WebSocket address of the Realtime endpoint under a server's base URL."""
     parts = urlsplit(url if "://" in url else f"ws://{url}")
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
@@ -127,7 +130,8 @@ def realtime_url(url: str, *, timing: bool = False) -> str:
     path = parts.path.rstrip("/") or "/v1"
     if not path.endswith("/realtime"):
         path += "/realtime"
-    asked = parse_qsl(parts.query, keep_blank_values=True) + ([("echoic", "timing")] if timing else [])
+    asked = parse_qsl(parts.query, keep_blank_values=True)
+    asked += [("echoic", extra) for extra, on in (("timing", timing), ("words", words)) if on]
     return urlunsplit((scheme, parts.netloc, path, urlencode(asked), ""))
 
 

@@ -483,8 +483,9 @@ class Session:
 
     def _said(self) -> str:
         """The words of the latest reply that can be in the air."""
-        replies = [reply for turn in self._replies.turns() if (reply := self._replies.get(turn)) and reply.announced]
-        return replies[-1].said_text() if replies else self._last_said
+        replies = filter(None, map(self._replies.get, self._replies.turns()))
+        announced = [reply for reply in replies if reply.announced]
+        return announced[-1].said_text() if announced else self._last_said
 
     @property
     def _turn_being_heard(self) -> int:

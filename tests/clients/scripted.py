@@ -133,7 +133,7 @@ async def scripted_server(script: Script) -> AsyncIterator[str]:
         asked = parse_qs(urlsplit(socket.request.path).query)
         heard: list[dict[str, Any]] = []
         script.sessions.append(heard)
-        await ScriptedSession(socket, script, asked.get("echoic") == ["timing"]).run(heard)
+        await ScriptedSession(socket, script, "timing" in asked.get("echoic", [])).run(heard)
 
     async with serve(converse, "127.0.0.1", 0) as server:
         yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/v1"

@@ -47,7 +47,7 @@ def test_deltas_grow_a_transcript_that_the_final_text_replaces() -> None:
 
 def test_the_current_turn_is_known_by_its_words_and_those_that_may_change() -> None:
     started = {"type": "input_audio_buffer.speech_started", "item_id": "u2"}
-    unstable = {"type": "echoic.unstable", "item_id": "u2", "text": "capi"}
+    unstable = {"type": "echoic.tail", "text": "capi"}
     hearing = hear(transcribed("u1", "One."), started, transcribed("u2", "What is the ", "delta"), unstable)
     assert (hearing.current, hearing.unstable, hearing.speech_starts) == ("What is the", "capi", 1)
     hearing.push(ServerEvent(started["type"], {**started, "item_id": "u3"}, 9.0))

@@ -90,6 +90,14 @@ def test_words_count_as_said_as_their_sound_is_played() -> None:
     assert desk.goes_on(800).speaker.said_text == "One two three four"
 
 
+def test_words_count_as_said_when_the_server_says_that_they_sound() -> None:
+    desk = Desk().says("One, two three", 1.0)
+    for word, start_ms in (("One,", 0), ("two", 450), ("three", 800)):
+        desk.event("echoic.word", text=word, start_ms=start_ms, end_ms=start_ms + 200)
+    assert desk.goes_on(300).speaker.said_text == "One,"
+    assert desk.goes_on(300).speaker.said_text == "One, two"
+
+
 def test_what_was_said_of_a_reply_that_was_cut_stays_so() -> None:
     desk = Desk().says("One two three four", 1.0).all_said().goes_on(300).interrupted().goes_on(500)
     assert desk.speaker.said_text == "One two"

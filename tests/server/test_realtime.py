@@ -271,17 +271,6 @@ def test_an_error_names_the_event_that_caused_it() -> None:
     assert Client().send("nope", event_id="mine")[0]["error"]["event_id"] == "mine"
 
 
-def test_words_that_may_still_change_are_an_extra() -> None:
-    client = Client(extras=True)
-    client.happens(UserStarted(1, 0.0), UserWords(1, "Hello ", "worl"))
-    (event,) = client.happens(UserWords(1, "", "world"))
-    assert (event["type"], event["text"]) == ("echoic.unstable", "world")
-    plain = Client()
-    assert kinds(plain.happens(UserStarted(1, 0.0), UserWords(1, "", "world"))) == [
-        "input_audio_buffer.speech_started"
-    ]
-
-
 def test_extras_are_only_for_those_who_asked() -> None:
     record = TurnClosed(TurnRecord(1))
     assert not Client().happens(record, UserStarted(1, 0.0))[1:]
