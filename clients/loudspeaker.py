@@ -131,7 +131,8 @@ class Loudspeaker:
         if spoken.audible_at is None and audible_from_ms is not None and played_ms > audible_from_ms:
             spoken.audible_at = now
         if self._record is not None and spoken.audible_at is not None:
-            self._time(self._record, spoken.audible_at)
+            if self._record["speech_end_ms"]:  # a turn that was spoken
+                self._time(self._record, spoken.audible_at)
             self._record = None
         return [truncation(cut.item, cut.played_ms) for cut in self.playout.settle()]
 
