@@ -50,6 +50,20 @@ class Layer:
     down: Packed
 
 
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A state as the layers from ``layer`` on see it: virtual positions in front of the tokens.
+
+    ``keys`` and ``values`` are ``[upper layers, kv heads, k, head width]``; ``log_weights`` ``[k]`` are added to
+    the attention's logits.
+    """
+
+    layer: int
+    keys: torch.Tensor
+    values: torch.Tensor
+    log_weights: torch.Tensor
+
+
 class LeanLlama:
     """The packed weights of one model; ``open`` gives each conversation its decoder."""
 
@@ -82,18 +96,33 @@ class LeanLlama:
             and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
         )
 
-    def open(self) -> LeanDecoder:
-        """A decoder with an empty cache."""
-        return LeanDecoder(self)
+    def rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosine and sine of the rotary embedding at ``positions [tokens]``, each ``[tokens, 1, head width]``."""
+        angles = (positions[:, None].float() * self.frequencies).repeat(1, 2)[:, None]
+        return angles.cos(), angles.sin()
+
+    def open(self, room: int = 0, tap: int | None = None) -> LeanDecoder:
+        """A decoder with an empty cache; ``room`` for so many slots, ``tap``: the layer whose input is kept."""
+        return LeanDecoder(self, room, tap)
 
 
 class LeanDecoder:
-    """One conversation's keys and values, ``[layers, kv heads, tokens, head width]``, growing by steps."""
+    """One conversation's keys and values, ``[layers, kv heads, room + tokens, head width]``, growing by steps.
 
-    def __init__(self, weights: LeanLlama) -> None:
+    The room in front of the tokens holds the keys and values of a state's slots, right-aligned, so that slots and
+    tokens are one stretch of memory and a state costs no copying. ``states`` are the new tokens' inputs ``[tokens,
+    width]`` to the tapped layer, after each ``forward``.
+    """
+
+    def __init__(self, weights: LeanLlama, room: int = 0, tap: int | None = None) -> None:
         self._weights = weights
+        self._room, self._tap = room, tap
         self._length = 0
         self._keys, self._values = self._buffers(GROW_TOKENS)
+        self._slots: Slots | None = None
+        self._bias: torch.Tensor | None = None  # [room + tokens]: the slots' log-weights, 0 for every token
+        self._masks: list[torch.Tensor] = []  # of the tokens being read: what each adds to its logits
+        self.states: torch.Tensor | None = None
 
     def forward(self, ids: list[int], wanted: list[int]) -> torch.Tensor:
         """Read new tokens; returns the logits ``[len(wanted), vocabulary]`` after the wanted ones."""
@@ -101,67 +130,114 @@ class LeanDecoder:
         from torch.nn.functional import rms_norm
 
         weights = self._weights
-        if self._length + len(ids) > self._keys.shape[2]:
+        if self._room + self._length + len(ids) > self._keys.shape[2]:
             self._grow(self._length + len(ids) + GROW_TOKENS)
         with torch.inference_mode():
             x = weights.embedding[ids]  # [tokens, width]
-            turn = self._rotation(len(ids))
+            turn = weights.rotation(torch.arange(self._length, self._length + len(ids)))
+            self._masks = self._slot_masks(len(ids))
             for number, layer in enumerate(weights.layers):
+                if number == self._tap:
+                    self.states = x
                 x = x + layer.out(self._attend(number, layer.qkv(self._normed(x, layer.norm_before)), turn))
                 x = x + layer.down(_gated(layer.gate_up(self._normed(x, layer.norm_after))))
             self._length += len(ids)
+            self._masks = []
             last = rms_norm(x[wanted], x.shape[-1:], weights.norm, weights.epsilon)
             return weights.head(last)
+
+    @property
+    def held(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of the tokens read, each ``[layers, kv heads, tokens, head width]``."""
+        until = self._room + self._length
+        return self._keys[:, :, self._room : until], self._values[:, :, self._room : until]
 
     def crop(self, length: int) -> None:
         """Forget all but the first ``length`` tokens."""
         self._length = length
+
+    def inject(self, slots: Slots | None) -> None:
+        """What follows sees these slots, at most as many as there is room for; None: the model as it is."""
+        self._slots = slots
+        self._clear_room()
+        if slots is None:
+            self._bias = None
+            return
+        begin = self._first
+        self._keys[slots.layer :, :, begin : self._room] = slots.keys
+        self._values[slots.layer :, :, begin : self._room] = slots.values
+        self._bias = self._keys.new_zeros(self._keys.shape[2])
+        self._bias[begin : self._room] = slots.log_weights
+
+    def wipe(self) -> None:
+        """Overwrite with zeros what was cropped, and the slots."""
+        self.inject(None)
+        self.states = None
+        self._keys[:, :, self._room + self._length :] = 0
+        self._values[:, :, self._room + self._length :] = 0
+
+    def _clear_room(self) -> None:
+        self._keys[:, :, : self._room] = 0
+        self._values[:, :, : self._room] = 0
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         from torch.nn.functional import rms_norm
 
         return rms_norm(x, x.shape[-1:], weight, self._weights.epsilon)
 
-    def _rotation(self, tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosine and sine of the rotary embedding at the new positions, each ``[tokens, 1, head width]``."""
-        import torch
-
-        positions = torch.arange(self._length, self._length + tokens, dtype=torch.float32)
-        angles = (positions[:, None] * self._weights.frequencies).repeat(1, 2)[:, None]
-        return angles.cos(), angles.sin()
-
     def _attend(self, number: int, qkv: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
         """Causal attention of the new tokens, one by one so that the result does not depend on their number."""
         import torch
         from torch.nn.functional import scaled_dot_product_attention
 
-        weights, tokens, begin = self._weights, len(qkv), self._length
+        weights, tokens, begin = self._weights, len(qkv), self._room + self._length
         split = qkv.view(tokens, weights.heads + 2 * weights.kv_heads, weights.head_width)
-        turned = _rotated(split[:, : weights.heads + weights.kv_heads], *turn)
+        turned = rotated(split[:, : weights.heads + weights.kv_heads], *turn)
         keys, values = self._keys[number], self._values[number]
         keys[:, begin : begin + tokens] = turned[:, weights.heads :].transpose(0, 1)
         values[:, begin : begin + tokens] = split[:, weights.heads + weights.kv_heads :].transpose(0, 1)
+        with_slots = self._slots is not None and number >= self._slots.layer
+        first = self._first if with_slots else self._room
         # The query heads that share a key head are the rows of one product: [1, kv heads, heads of each, width].
         queries = turned[:, : weights.heads].reshape(tokens, 1, weights.kv_heads, -1, weights.head_width)
         rows = [
             scaled_dot_product_attention(
-                queries[row], keys[None, :, : begin + row + 1], values[None, :, : begin + row + 1]
+                queries[row],
+                keys[None, :, first : begin + row + 1],
+                values[None, :, first : begin + row + 1],
+                attn_mask=self._masks[row] if with_slots else None,
             ).reshape(1, -1)
             for row in range(tokens)
         ]
         return torch.cat(rows) if tokens > 1 else rows[0]
 
+    @property
+    def _first(self) -> int:
+        """Where in the buffers the slots begin."""
+        return self._room - (len(self._slots.log_weights) if self._slots else 0)
+
+    def _slot_masks(self, tokens: int) -> list[torch.Tensor]:
+        """One mask ``[1, 1, 1, slots + tokens so far]`` a new token, made once for all layers that see slots."""
+        if self._bias is None:
+            return []
+        end = self._room + self._length + 1
+        return [self._bias[None, None, None, self._first : end + row] for row in range(tokens)]
+
     def _grow(self, capacity: int) -> None:
         keys, values = self._buffers(capacity)
-        keys[:, :, : self._length] = self._keys[:, :, : self._length]
-        values[:, :, : self._length] = self._values[:, :, : self._length]
+        held = self._room + self._length
+        keys[:, :, :held] = self._keys[:, :, :held]
+        values[:, :, :held] = self._values[:, :, :held]
+        self._keys.zero_()
+        self._values.zero_()
         self._keys, self._values = keys, values
+        self.inject(self._slots)
 
     def _buffers(self, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
         weights = self._weights
-        shape = (len(weights.layers), weights.kv_heads, capacity, weights.head_width)
+        shape = (len(weights.layers), weights.kv_heads, self._room + capacity, weights.head_width)
         return torch.zeros(shape), torch.zeros(shape)
 
 
@@ -189,7 +265,7 @@ def _pack_layer(layer: Any) -> Layer:
     )
 
 
-def _rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+def rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
     """Rotary position embedding (Su et al. 2021), halves paired as Llama pairs them."""
     import torch
 
