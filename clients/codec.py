@@ -252,7 +252,7 @@ async def _timeline(args: argparse.Namespace) -> tuple[list[Moment], list[Stretc
     from clients.codec_timeline import hear, remember
     from codec.binding import load, weights_for
     from codec.fit import Reader, load_frozen
-    from codec.memory import EchoicMemory
+    from codec.memory import EchoicMemory, SegmentEncoder
     from codec.window import StateWindow
     from pipeline.backends.silero import SileroModel
     from pipeline.backends.whisper import WhisperRecogniser
@@ -267,9 +267,10 @@ async def _timeline(args: argparse.Namespace) -> tuple[list[Moment], list[Stretc
         recogniser.close()
     frozen = load_frozen(_model_path(args.llm), Path(args.llm).name, exact=True)
     bound = load(args.codec or weights_for(frozen.base), frozen.base)
-    memory = EchoicMemory(bound.codec.encoder, bound.calibration, StateWindow())
-    read = Reader(frozen, bound).read
-    return remember(stretches, read, memory, len(sound) / RATE_HZ, bound.codec.config.window_slots), stretches
+    memory, encoder = EchoicMemory(bound.calibration, StateWindow()), SegmentEncoder(bound.codec.encoder)
+    read, duration_s = Reader(frozen, bound).read, len(sound) / RATE_HZ
+    moments = remember(stretches, read, encoder, memory, duration_s, bound.codec.config.window_slots)
+    return moments, stretches
 
 
 def _print_codec(console: Console, bound: BoundCodec) -> None:
