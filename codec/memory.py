@@ -31,6 +31,11 @@ class Said:
     segments: tuple[SegmentState, ...] = ()
     growing: _Growing | None = None  # what the last segment was made of; None where it is full
 
+    def wipe(self) -> None:
+        """Overwrite what is growing; the segments are the window's to wipe."""
+        if self.growing is not None:
+            self.growing.sums.zero_()
+
 
 class SegmentEncoder:
     """Words as they are read, to segments of at most ``segment_tokens`` tokens. Keeps nothing."""
@@ -86,6 +91,11 @@ class EchoicMemory:
     def open(self) -> SegmentState | None:
         """The segment being said."""
         return self._window.open
+
+    @property
+    def era(self) -> int:
+        """How often everything was dropped."""
+        return self._window.snapshot().era
 
     def hear(self, segments: Sequence[SegmentState], now_s: float) -> None:
         """The message that is being said is this so far, whatever was heard of it before."""

@@ -19,11 +19,17 @@ class History:
         self._budget = budget_tokens
         self._count = count_tokens
         self._messages: list[Message] = []
+        self._first = 0  # the number of the oldest message
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """What is remembered, oldest first."""
         return tuple(self._messages)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of these messages, counted since the conversation began."""
+        return range(self._first, self._first + len(self._messages))
 
     def prompt(self, user_text: str, *, open: bool = False) -> Prompt:
         """What the model reads to answer ``user_text``; words of an unanswered turn before it are joined to it."""
@@ -48,11 +54,24 @@ class History:
         if self._messages and self._messages[-1].role == "user":
             self._messages.pop()
 
+    def forget(self, before: int) -> None:
+        """Drop the messages with a number below this, whatever the budget is."""
+        while self._messages and self._first < before:
+            self._drop_oldest()
+
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         if self._tokens() > self._budget:
-            while len(self._messages) > 1 and self._tokens() > self._budget / 2:
-                self._messages.pop(0)
+            while not self._down_to_the_question and self._tokens() > self._budget / 2:
+                self._drop_oldest()
+
+    @property
+    def _down_to_the_question(self) -> bool:
+        return not self._messages or (len(self._messages) == 1 and self._messages[0].role == "user")
+
+    def _drop_oldest(self) -> None:
+        self._messages.pop(0)
+        self._first += 1
 
     def _tokens(self) -> int:
         return sum(self._count(message.text) for message in self._messages)

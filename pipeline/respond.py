@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 from pipeline.channel import Channel, ChannelClosed
 from pipeline.frames import SpokenAudio
-from pipeline.history import History
-from pipeline.ports import Conversation, Prompt, StageError
+from pipeline.memory import Memory
+from pipeline.ports import Conversation, Exchange, Prompt, StageError
 from pipeline.speak import SpeechContext, SpeechLink
 from pipeline.timing import Clock, Mark, TurnRecord
+
+if TYPE_CHECKING:
+    from codec.window import SegmentState
+
+    Segments = tuple[SegmentState, ...]
+
+log = logging.getLogger(__name__)
 
 # A reply may be made this far ahead of its being heard: minutes of speech are a bound, not a plan.
 MADE_AHEAD_MS = 60_000.0
@@ -19,8 +29,8 @@ MADE_AHEAD_MS = 60_000.0
 class Responder:
     """The language model's side of one conversation: reads ahead, drafts, and keeps the two apart."""
 
-    def __init__(self, conversation: Conversation, history: History, max_tokens: int) -> None:
-        self.history = history
+    def __init__(self, conversation: Conversation, memory: Memory, max_tokens: int) -> None:
+        self._memory = memory
         self._conversation = conversation
         self._max_tokens = max_tokens
         self._reading = asyncio.Lock()
@@ -30,12 +40,21 @@ class Responder:
         if self._reading.locked():
             return
         async with self._reading:
-            done = await self._conversation.prefill(self.history.prompt(stable_text, open=True))
+            done = await self._conversation.prefill(self._memory.prompt(stable_text, open=True))
+        self._memory.said(done.said)
         record.prefilled_tokens += done.computed
         record.cropped_tokens += done.cropped
 
-    async def reply_tokens(self, prompt: Prompt, on_first: Callable[[float | None], None]) -> AsyncIterator[str]:
-        """The reply's text as it is generated; ``on_first`` gets the model's verdict on the user's being done."""
+    async def reply_tokens(
+        self,
+        prompt: Prompt,
+        on_first: Callable[[float | None], None],
+        on_last: Callable[[Exchange | None], None],
+    ) -> AsyncIterator[str]:
+        """The reply's text as it is generated; ``on_first`` gets the model's verdict on the user's being done.
+
+        ``on_last`` gets the states of message and reply, however the reply ends.
+        """
         async with self._reading:
             stream = self._conversation.generate(prompt, self._max_tokens)
             try:
@@ -47,9 +66,37 @@ class Responder:
                     yield token.text
             finally:
                 await stream.aclose()
+                on_last(self._conversation.exchange)
+
+    async def remember(self, reply: PreparedReply, heard: str) -> None:
+        """The turn is over: it becomes what the memory keeps of it."""
+        message, spoken = await self._segments(reply, heard)
+        self._memory.settle(message, spoken, heard)
+        await self.dismiss()
+
+    async def _segments(self, reply: PreparedReply, heard: str) -> tuple[Segments, Segments]:
+        if reply.exchange is None:
+            return (), ()
+        try:
+            async with self._reading:
+                return await self._conversation.segments(reply.exchange, reply.tokens_within(heard))
+        except StageError as error:
+            log.warning("the turn leaves no state: %s", error)
+            return (), ()
+
+    async def dismiss(self) -> None:
+        """No turn is going on: in private mode the model overwrites what it holds of the last one."""
+        if not self._memory.private:
+            return
+        try:
+            async with self._reading:
+                await self._conversation.forget()
+        except StageError as error:
+            log.warning("the model's cache was dropped: %s", error)
 
     async def close(self) -> None:
         """Free the model's memory of the conversation."""
+        await self.dismiss()
         await self._conversation.close()
 
 
@@ -63,6 +110,7 @@ class PreparedReply:
         self.prompt = prompt
         self.text_done: float | None = None
         self.tokens = 0
+        self.exchange: Exchange | None = None
         self.something_ready = asyncio.Event()  # the first audio is made, or there is none to wait for
         self.verdict_ready = asyncio.Event()
         self._record = record
@@ -102,8 +150,13 @@ class PreparedReply:
         self._reply = Reply(self)
         return self._reply
 
+    def tokens_within(self, heard: str) -> int:
+        """How many tokens of the reply make up what was heard of it."""
+        lengths = itertools.accumulate(len(text) for text in self._text)
+        return sum(length <= len(heard) for length in lengths)
+
     async def _generate(self, responder: Responder, context: SpeechContext | None) -> None:
-        async for text in responder.reply_tokens(self.prompt, self._first_token):
+        async for text in responder.reply_tokens(self.prompt, self._first_token, self._last_token):
             self.tokens += 1
             self._text.append(text)
             self._text_grew.set()
@@ -127,6 +180,9 @@ class PreparedReply:
         self._record.mark(Mark.FIRST_TOKEN, self._clock())
         self.text_done = text_done
         self.verdict_ready.set()
+
+    def _last_token(self, exchange: Exchange | None) -> None:
+        self.exchange = exchange
 
 
 def stage_error_in(group: BaseExceptionGroup[BaseException]) -> StageError:

@@ -44,13 +44,14 @@ from pipeline.events import (
 from pipeline.frames import SpeechPaused, VoiceEvent
 from pipeline.hearing import Hearing
 from pipeline.history import History
+from pipeline.memory import Memory
 from pipeline.ports import RATE_HZ, LanguageModel, Recogniser, StageError, TurnEnd, VoiceActivity
 from pipeline.replying import Replying, WayOut
 from pipeline.respond import PreparedReply, Responder, stage_error_in
 from pipeline.speak import SpeechLink
 from pipeline.timing import Clock, EndedBy, Mark, TurnRecord
 from pipeline.transcribe import Transcriber
-from pipeline.turns import TurnKeeper, spoken_form
+from pipeline.turns import Floor, TurnKeeper, spoken_form
 
 log = logging.getLogger(__name__)
 
@@ -90,12 +91,15 @@ class Session:
         self._transcriber = Transcriber(stages.recogniser, tick_ms=config.asr.tick_ms)
         model = stages.language_model
         self.history = History(config.llm.instructions, config.llm.history_tokens, model.count_tokens)
-        self._responder = Responder(model.open(), self.history, config.llm.max_tokens)
+        private = config.memory.mode == "echoic"
+        self._memory = Memory(self.history, model.new_memory(), clock, private=private)
+        self._responder = Responder(model.open(), self._memory, config.llm.max_tokens)
         self._actions: Channel[Action | _ReplyOver] = Channel("actions", MOST_ACTIONS)
         self._records: dict[int, TurnRecord] = {}
         self._replies: dict[int, Replying] = {}
         self._written: set[int] = set()  # turns whose reply is not spoken
         self._last_pause = (0, 0.0)
+        self._heard_until = 0  # the sound of the committed turn
         self._open_turn = 0
         self._stable = ""
         self._stable_grew = asyncio.Event()
@@ -117,6 +121,7 @@ class Session:
         finally:
             await self.events.close()
             await self._responder.close()
+            self._memory.clear()
 
     async def close(self) -> None:
         """End the conversation: running replies are cancelled, ``run`` returns."""
@@ -132,6 +137,7 @@ class Session:
 
     async def respond(self, *, spoken: bool = True) -> int:
         """Answer what is in the history; returns the turn's number. A running reply is cut."""
+        self._memory.touch()
         turn, actions = self._keeper.client_turn()
         now = self._clock()
         self._records[turn] = TurnRecord(turn, speech_end_at=now, ended_by=EndedBy.CLIENT, typed=True)
@@ -195,6 +201,15 @@ class Session:
             await asyncio.sleep(TIME_PASSES_S)
             await self._on_voice(self._hearing.watch(), self._clock())
             await self._ask_for(self._keeper.on_time(self._clock()))
+            self._watch_memory()
+
+    def _watch_memory(self) -> None:
+        """Three seconds in which neither side is heard, and what was said is gone."""
+        listener, floor = self._hearing.listener, self._keeper.floor
+        if listener.speaking or listener.onset_pending or floor in (Floor.PLAYING, Floor.SUSPENDED):
+            self._memory.touch()
+        elif self._memory.expire() and floor is Floor.FREE:
+            self._forget_heard(self._hearing.position)
 
     async def _run_actions(self) -> None:
         async for action in self._actions:
@@ -217,7 +232,7 @@ class Session:
             case FinishHearing(until):
                 self._finishing = self._spawn(self._finish_hearing(until))
             case ForgetHeard():
-                self._transcriber.forget()
+                self._forget_utterance()
             case Judge(until):
                 self._spawn(self._judge(until))
             case Draft():
@@ -268,7 +283,8 @@ class Session:
     def _prepare(self, draft: Draft) -> None:
         record = self._records[draft.turn]
         record.drafts += 1
-        prepared = PreparedReply(self.history.prompt(draft.text), record, self._clock)
+        prepared = PreparedReply(self._memory.prompt(draft.text), record, self._clock)
+        self._memory.measure(record)
         out = WayOut(
             link=None if draft.turn in self._written else self._stages.speech,
             rate_hz=self._config.speech.rate_hz,
@@ -306,7 +322,8 @@ class Session:
             record.transcript = commit.text
             await self._announce_end(record)
         record.drafted_tokens += reply.prepared.tokens
-        self.history.add_user(commit.text)
+        self._memory.commit(commit.text)
+        self._heard_until = self._hearing.position
         reply.commit()
 
     async def _announce_end(self, record: TurnRecord) -> None:
@@ -334,6 +351,7 @@ class Session:
         record = self._records.pop(turn)
         record.ended_by, record.transcript, record.status = ended_by, text, "no_reply"
         self._open_turn = 0
+        await self._responder.dismiss()
         await self._announce_end(record)
         await self.events.send(TurnClosed(record))
 
@@ -341,6 +359,7 @@ class Session:
         record = self._records.pop(turn)
         record.status = "failed"
         self._open_turn = 0
+        await self._responder.dismiss()
         await self.events.send(UserStopped(turn, self._hearing.position / SAMPLES_PER_MS))
         await self.events.send(TurnFailed(turn, reason))
         await self.events.send(TurnClosed(record))
@@ -382,9 +401,25 @@ class Session:
         self._written.discard(record.turn)
         ended = reply.ended(status, error)
         record.status, record.reply, record.reply_tokens = status, ended.text, ended.reply_tokens
-        self.history.add_reply(ended.heard if status == "completed" else _interrupted(ended.heard))
+        heard = ended.heard if status == "completed" else _interrupted(ended.heard)
+        await self._responder.remember(reply.prepared, heard)
+        self._forget_heard(self._heard_until)
         await self.events.send(ended)
         await self.events.send(TurnClosed(record))
+
+    def _forget_utterance(self) -> None:
+        self._transcriber.forget()
+        self._memory.take_back()
+        self._forget_heard(self._hearing.position)
+
+    def _forget_heard(self, until: int) -> None:
+        """In private mode the sound goes, and its words unless somebody is speaking on."""
+        if not self._memory.private:
+            return
+        self._hearing.kept.wipe(until)
+        if self._keeper.phase is None:
+            self._transcriber.forget()
+            self._stable = ""
 
     async def _clear_to_speak(self) -> None:
         """The last check before the first audio leaves: has all sound been listened to, and is it silence?"""

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.decoders import Decoder, StockDecoder
+from pipeline.backends.last_message import LastMessage
 from pipeline.backends.lean_llama import LeanLlama
+from pipeline.config import MemoryConfig
 from pipeline.cores import Cores
-from pipeline.ports import InputError, Prefill, Prompt, StageError, Token
+from pipeline.ports import Exchange, InputError, Prefill, Prompt, StageError, Token
 from pipeline.worker import Worker
 
 if TYPE_CHECKING:
     import torch
+
+    from codec.memory import EchoicMemory
+    from codec.window import FusedState, SegmentState
+    from pipeline.backends.model_codec import ModelCodec
 
 # Tokens of an open message that may still change when more text follows: a tokenizer may merge across the
 # border. One is not enough where a word is spelled in pieces.
@@ -35,10 +41,12 @@ class CausalLM:
         threads: int = 1,
         cores: Cores | None = None,
         decoder: str = "auto",
+        memory: MemoryConfig | None = None,
     ) -> None:
         """Load the weights. Raises InputError when there is no such model or it cannot chat.
 
         ``decoder``: "lean" (int8, Llama-shaped models on a processor), "stock", or "auto" for lean where it fits.
+        ``memory``: what to remember turns by; None for text alone.
         """
         import torch
         import transformers
@@ -58,8 +66,12 @@ class CausalLM:
         self.stop_ids = _stop_ids(self.tokenizer, model)
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
-        self.new_decoder = self._prepare(model, decoder, dtype)
+        self.new_decoder, self.codec = self._prepare(model, decoder, dtype, Path(source).name, memory)
         self.worker = Worker("llm", cores if self.device.type == "cpu" else None, threads)
+
+    def new_memory(self) -> EchoicMemory | None:
+        """An empty echoic memory for one session; None where the model has no codec."""
+        return self.codec.new_memory() if self.codec else None
 
     def open(self) -> CausalConversation:
         """A conversation with an empty KV cache."""
@@ -74,31 +86,43 @@ class CausalLM:
         messages = [{"role": message.role, "content": message.text} for message in prompt.messages]
         if not prompt.open:
             return self._encode(self._template(messages, add_generation_prompt=True))
-        spoken = self.spoken_ids(prompt)
+        spoken, _ = self.spoken_ids(prompt)
         return spoken[:-UNSETTLED_TOKENS] if prompt.messages[-1].text else spoken[:-1]
 
-    def spoken_ids(self, prompt: Prompt) -> list[int]:
-        """Token ids up to the user's last word, without what closes the sentence, the message or the prompt."""
+    def spoken_ids(self, prompt: Prompt) -> tuple[list[int], int]:
+        """Token ids up to the user's last word, without what closes the sentence, the message or the prompt.
+
+        And how many of them stand before the last message's words.
+        """
         messages = [{"role": message.role, "content": message.text} for message in prompt.messages]
         spoken = messages[-1]["content"].rstrip(SENTENCE_ENDS)
         messages[-1]["content"] = _TURN_BORDER
         before = self._template(messages, add_generation_prompt=False).partition(_TURN_BORDER)[0]
-        return self._encode(before + spoken)
+        ids = self._encode(before + spoken)
+        return ids, min(_common(ids, self._encode(before)), len(ids) - 1)
 
     def close(self) -> None:
         """End the worker; the weights go when nothing refers to them."""
         self.worker.close()
 
-    def _prepare(self, model: Any, decoder: str, dtype: str) -> Callable[[], Decoder]:
-        """Bring the weights into the form they are computed with; returns what makes a conversation's decoder."""
+    def _prepare(
+        self, model: Any, decoder: str, dtype: str, name: str, memory: MemoryConfig | None
+    ) -> tuple[Callable[[], Decoder], ModelCodec | None]:
+        """Bring the weights into the form they are computed with: what opens a decoder, and the codec."""
+        from pipeline.backends.model_codec import ModelCodec, find_codec
+
+        bound = find_codec(model, name, memory) if memory else None
         fits = self.device.type == "cpu" and LeanLlama.supports(model)
         if decoder == "lean" and not fits:
             raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
-            return LeanLlama(model).open
+            lean = LeanLlama(model)
+            codec = ModelCodec(lean, bound, memory) if bound and memory else None
+            return (codec or lean).open, codec
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
-        return lambda: StockDecoder(stock)
+        codec = ModelCodec(stock, bound, memory) if bound and memory else None
+        return (codec.open if codec else lambda: StockDecoder(stock)), codec
 
     def _template(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
         # A template that knows a thinking mode is asked to leave it out; others ignore the argument.
@@ -117,7 +141,8 @@ class CausalConversation:
 
     Every call is told the whole prompt; what the cache shares with it as a prefix is kept, the rest is cropped,
     and only the difference is computed. Dropping a draft, reopening a turn and adopting a draft are all this
-    one rule.
+    one rule. A state is part of the rule: tokens from the last message on are kept only under the state they were
+    read with, and tokens before it are read without any.
     """
 
     def __init__(self, lm: CausalLM) -> None:
@@ -125,6 +150,7 @@ class CausalConversation:
         self._decoder: Decoder | None = lm.new_decoder()
         self._ids: list[int] = []
         self._text_done: float | None = None
+        self._message = LastMessage()
 
     @property
     def cached_ids(self) -> tuple[int, ...]:
@@ -157,46 +183,95 @@ class CausalConversation:
         """The probability that a sentence ends where the user stopped; it costs nothing to know."""
         return self._text_done
 
+    @property
+    def exchange(self) -> Exchange | None:
+        """The hidden states of the last message and of the reply so far."""
+        return self._message.exchange()
+
+    async def segments(
+        self, exchange: Exchange, reply_tokens: int
+    ) -> tuple[tuple[SegmentState, ...], tuple[SegmentState, ...]]:
+        """The message as segments, and the first so many tokens of the reply."""
+        run, codec = self._lm.worker.run, self._lm.codec
+        if codec is None:
+            return (), ()
+        return await run(codec.segments, exchange.words), await run(codec.segments, exchange.reply[:reply_tokens])
+
+    async def forget(self) -> None:
+        """Overwrite the last message, the reply, the state they were read with, and what was made of them."""
+        await self._lm.worker.run(self._guarded, self._forget)
+
     async def close(self) -> None:
         """Free the cache."""
-        self._decoder, self._ids = None, []
+        self._decoder, self._ids, self._message = None, [], LastMessage()
 
     def _guarded(self, job: Any, *args: Any) -> Any:
         try:
             return job(*args)
         except Exception as error:
             # The cache may be half written: what it holds is only known to be right when it is empty.
-            self._decoder, self._ids = self._lm.new_decoder(), []
+            self._decoder, self._ids, self._message = self._lm.new_decoder(), [], LastMessage()
             raise StageError("language model", f"{type(error).__name__}: {error}") from error
 
     def _begin(self, prompt: Prompt) -> int:
         """The first token of the reply; on the way, how likely a sentence was to end where the user stopped."""
         ids = self._lm.prompt_ids(prompt)
-        spoken_until = len(self._lm.spoken_ids(prompt))
-        kept = self._keep_prefix(ids[: max(0, spoken_until - 1)])
-        logits = self._forward(ids[kept:], [spoken_until - 1 - kept, len(ids) - 1 - kept])
+        spoken, begin = self._lm.spoken_ids(prompt)
+        self._enter_message(begin, prompt.state)
+        kept = self._keep_prefix(ids[: max(0, len(spoken) - 1)])
+        kept = self._read_before_message(ids, kept)
+        logits = self._forward(ids[kept:], [len(spoken) - 1 - kept, len(ids) - 1 - kept])
+        self._message.words, self._message.reply_at = len(spoken) - begin, len(ids) - begin
         self._text_done = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
         return int(logits[1].argmax())
 
     def _prefill(self, prompt: Prompt) -> Prefill:
         ids = self._lm.prompt_ids(prompt)
         held = len(self._ids)
+        self._enter_message(self._lm.spoken_ids(prompt)[1], prompt.state)
         kept = self._keep_prefix(ids)
-        if kept < len(ids):
-            self._forward(ids[kept:], [len(ids) - 1 - kept])
-        return Prefill(kept=kept, cropped=held - kept, computed=len(ids) - kept)
+        if (read := self._read_before_message(ids, kept)) < len(ids):
+            self._forward(ids[read:], [len(ids) - 1 - read])
+        said = self._message.said(self._lm.codec) if prompt.open else ()
+        return Prefill(kept, held - kept, len(ids) - kept, said)
+
+    def _forget(self) -> None:
+        self._message.wipe()
+        if self._decoder is not None:
+            self._keep_prefix(self._ids[: self._message.begin])
+            self._decoder.wipe()
+        self._message, self._text_done = LastMessage(self._message.begin), None
+
+    def _enter_message(self, begin: int, state: FusedState | None) -> None:
+        """The prompt's last message begins behind so many tokens and is read with this state."""
+        before, codec = self._message, self._lm.codec
+        if (before.begin, before.state) == (begin, state):
+            return
+        # Where the state ends the words are the same, but they were read as something else.
+        unread = min(begin, before.begin if before.state is not None else begin)
+        self._keep_prefix(self._ids[:unread])
+        self._message = LastMessage(begin, state, codec.prepare(state) if codec else None)
+        if self._decoder is not None:
+            self._decoder.inject(self._message.prepared)
 
     def _keep_prefix(self, ids: list[int]) -> int:
         """Crop the cache to what it shares with ``ids`` and return how many tokens that is."""
-        kept = 0
-        for ours, theirs in zip(self._ids, ids, strict=False):
-            if ours != theirs:
-                break
-            kept += 1
+        kept = _common(self._ids, ids)
         if kept < len(self._ids) and self._decoder is not None:
             self._decoder.crop(kept)
             del self._ids[kept:]
+            self._message.crop(kept)
         return kept
+
+    def _read_before_message(self, ids: list[int], kept: int) -> int:
+        """Read what stands before the last message without its state; returns how many tokens are held now."""
+        begin = min(self._message.begin, len(ids))
+        if self._message.prepared is None or kept >= begin or self._decoder is None:
+            return kept
+        self._decoder.inject(None)
+        self._forward(ids[kept:begin], [begin - kept - 1])
+        self._decoder.inject(self._message.prepared)
+        return begin
 
     def _step(self, token: int) -> int:
         return int(self._forward([token], [0])[0].argmax())
@@ -206,8 +281,15 @@ class CausalConversation:
         if self._decoder is None:
             raise StageError("language model", "the conversation is closed")
         logits = self._decoder.forward(ids, wanted)
+        self._message.read(len(self._ids), self._decoder.states)
         self._ids.extend(ids)
         return logits
+
+
+def _common(ours: list[int], theirs: list[int]) -> int:
+    """How many tokens two sequences begin with alike."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(ours), len(theirs)))
 
 
 def _pick_device(device: str) -> torch.device:

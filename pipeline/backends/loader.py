@@ -52,6 +52,7 @@ def load_models(config: Config, store: Store) -> Models:
             decoder=config.llm.decoder,
             threads=config.llm.threads or os.cpu_count() or 1,
             cores=cores,
+            memory=config.memory,
         ),
     )
     # What is loaded stays: the collector need not walk it again, which would stop the audio for 0.2 s.

@@ -14,16 +14,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from codec.memory import EchoicMemory
+from codec.window import SegmentState
 from pipeline.config import Config, load_config
 from pipeline.events import ReplyAudio, ReplyEnded, SessionEvent, TurnClosed, UserTranscript
 from pipeline.frames import SpokenAudio, WordTime
-from pipeline.ports import RATE_HZ, Hypothesis, Message, Prefill, Prompt, Samples, StageError, Token
+from pipeline.ports import RATE_HZ, Exchange, Hypothesis, Message, Prefill, Prompt, Samples, StageError, Token
 from pipeline.session import Session, Stages
 from pipeline.timing import TurnRecord, loop_clock
 
 SCALE = 16_777_216  # 2**24: whole numbers below it are exact in float32
 CHUNK_MS = 20
 E = TypeVar("E")
+Segments = tuple[SegmentState, ...]
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,18 @@ class ScriptedModel:
             if self.fails:
                 raise StageError("language model", "scripted failure")
             yield Token(number, word + " ")
+
+    exchange = None
+
+    def new_memory(self) -> EchoicMemory | None:
+        return None
+
+    async def segments(self, exchange: Exchange, reply_tokens: int) -> tuple[Segments, Segments]:
+        return (), ()
+
+    async def forget(self) -> None:
+        self.prompts.clear()
+        self.read.clear()
 
     async def close(self) -> None: ...
 
