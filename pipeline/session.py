@@ -41,7 +41,7 @@ from pipeline.events import (
     UserTranscript,
     UserWords,
 )
-from pipeline.frames import SpeechPaused, VoiceEvent
+from pipeline.frames import Partial, SpeechPaused, VoiceEvent
 from pipeline.hearing import Hearing
 from pipeline.history import History
 from pipeline.memory import Memory
@@ -105,6 +105,11 @@ class Session:
         self._stable_grew = asyncio.Event()
         self._finishing: asyncio.Task[None] | None = None
         self._tasks: asyncio.TaskGroup | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether no words of a turn outlive it."""
+        return self._memory.private
 
     # --- from outside ---
 
@@ -170,15 +175,16 @@ class Session:
     async def _run_transcriber(self) -> None:
         while True:
             try:
-                partial = await self._transcriber.next_partial()
+                await self._on_partial(await self._transcriber.next_partial())
             except StageError as error:
                 await self._ask_for(self._keeper.on_hearing_failed(str(error)))
-                continue
-            await self._ask_for(self._keeper.on_partial(partial, self._clock()))
-            if self._open_turn and len(partial.stable) > len(self._stable):
-                more, self._stable = partial.stable[len(self._stable) :], partial.stable
-                self._stable_grew.set()
-                await self.events.send(UserWords(self._open_turn, more))
+
+    async def _on_partial(self, partial: Partial) -> None:
+        await self._ask_for(self._keeper.on_partial(partial, self._clock()))
+        if self._open_turn and len(partial.stable) > len(self._stable):
+            more, self._stable = partial.stable[len(self._stable) :], partial.stable
+            self._stable_grew.set()
+            await self.events.send(UserWords(self._open_turn, more))
 
     async def _run_reading_ahead(self) -> None:
         """The model reads the words that will not change while the user is still speaking."""
@@ -214,6 +220,7 @@ class Session:
     async def _run_actions(self) -> None:
         async for action in self._actions:
             await self._do(action)
+            del action  # a turn must not be held here until the next one
         for reply in list(self._replies.values()):
             await self._stop(reply)
 

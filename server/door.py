@@ -31,6 +31,7 @@ class RealtimeDoor:
             instructions=session.history.instructions,
             voice=voice,
             extras="timing" in query.get("echoic", []),
+            private=session.private,
         )
         self._resampler = StreamResampler(24_000, RATE_HZ)
         self._sending = asyncio.Lock()
@@ -65,6 +66,7 @@ class RealtimeDoor:
     async def _run_events(self) -> None:
         async for event in self._session.events:
             self._protocol.on_event(event)
+            del event  # what was said must not be held here until the next event
             await self._flush()
 
     async def _grant(self, wish: Wish) -> None:

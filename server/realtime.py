@@ -32,6 +32,7 @@ from pipeline.events import (
     UserTranscript,
     UserWords,
 )
+from pipeline.timing import TurnRecord
 from server.replies import OutgoingReply
 from server.session_object import merged, new_session
 from server.wire import ConversationItemRetrieved, event, new_id, rt
@@ -93,11 +94,15 @@ class ProtocolError(Exception):
 class RealtimeProtocol:
     """The state of one client's session as the protocol sees it."""
 
-    def __init__(self, *, model: str, instructions: str, voice: str, extras: bool = False) -> None:
+    def __init__(
+        self, *, model: str, instructions: str, voice: str, extras: bool = False, private: bool = False
+    ) -> None:
+        """``extras``: tell of each turn's record. ``private``: keep no words of a turn that is over."""
         self.outgoing: list[str] = []  # to be sent, in order
         self._session = new_session(new_id("sess"), model, instructions, voice)
         self._conversation_id = new_id("conv")
         self._extras = extras
+        self._private = private
         self._items: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._last_item: str | None = None
         self._user_items: dict[int, str] = {}  # turn -> the item its speech becomes
@@ -247,9 +252,7 @@ class RealtimeProtocol:
             case TurnFailed(turn, error):
                 self._refuse(ProtocolError("turn_failed", f"Turn {turn} failed: {error}"), None, "server_error")
             case TurnClosed(record):
-                if self._extras:
-                    extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
-                    self.outgoing.append(json.dumps(extra))
+                self._turn_closed(record)
 
     def fail(self, message: str, code: str = "internal_error") -> None:
         """Tell the client what ends its session."""
@@ -332,6 +335,13 @@ class RealtimeProtocol:
         self._finish_item(reply.item(ended), reply.previous_item)
         self.outgoing += reply.end(ended)
 
+    def _turn_closed(self, record: TurnRecord) -> None:
+        if self._extras:
+            extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
+            self.outgoing.append(json.dumps(extra))
+        if self._private:
+            self._forget_words()
+
     def _running(self, turn: int) -> OutgoingReply | None:
         return self._reply if self._reply is not None and self._reply.turn == turn else None
 
@@ -355,6 +365,12 @@ class RealtimeProtocol:
         if self._last_item == item_id:
             self._last_item = next(reversed(self._items), None)
         self._say(rt.ConversationItemDeletedEvent, item_id=item_id)
+
+    def _forget_words(self) -> None:
+        """The items stay, since a client may refer to them; what was said in them goes."""
+        self._told_words.clear()
+        for item_id in self._items:
+            self._items[item_id] = self._items[item_id] | {"content": []}
 
     def _find(self, body: dict[str, Any], verb: str) -> dict[str, Any]:
         item_id = _string(body, "item_id")

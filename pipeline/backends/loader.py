@@ -55,10 +55,18 @@ def load_models(config: Config, store: Store) -> Models:
             memory=config.memory,
         ),
     )
+    if config.memory.mode == "echoic":
+        _keep_no_words(models)
     # What is loaded stays: the collector need not walk it again, which would stop the audio for 0.2 s.
     gc.collect()
     gc.freeze()
     return models
+
+
+def _keep_no_words(models: Models) -> None:
+    """Private mode: tokenizers, which all sessions share, keep the words they have split; these shall not."""
+    for tokenizer in (models.language_model.tokenizer.backend_tokenizer, models.recogniser.whisper.hf_tokenizer):
+        tokenizer.model._resize_cache(0)
 
 
 def _source(name: str, store: Store) -> Path | str:

@@ -233,7 +233,7 @@ class Conversation:
         costs = costs or Costs()
         config: Config = load_config(overrides={key.replace("__", "."): value for key, value in settings.items()})
         self.script = list(script)
-        self.model = ScriptedModel(reply, costs.token)
+        self.model = self._model(reply, costs.token)
         self.speech = ScriptedSpeech(costs.phrase)
         self.recogniser = ScriptedRecogniser(self.script, costs.recognition)
         turn_end = ScriptedTurnEnd(done, costs.judgement)
@@ -260,6 +260,9 @@ class Conversation:
     @property
     def history(self) -> list[tuple[str, str]]:
         return [(message.role, message.text) for message in self.session.history.messages]
+
+    def _model(self, reply: str, cost: float) -> ScriptedModel:
+        return ScriptedModel(reply, cost)
 
     async def _log(self) -> None:
         begin = loop_clock()

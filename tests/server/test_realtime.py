@@ -25,6 +25,7 @@ from pipeline.events import (
 )
 from pipeline.timing import TurnRecord
 from server.realtime import CancelReply, HearSound, RealtimeProtocol, TakeText, WantReply
+from tests.pipeline.remembering import found
 
 
 class Client:
@@ -274,3 +275,16 @@ def test_no_client_can_break_the_protocol(kind: str, body: dict[str, Any]) -> No
     client = Client()
     client.send(kind, **body)
     assert kinds(client.send("input_audio_buffer.clear")) == ["input_audio_buffer.cleared"]
+
+
+def test_in_private_mode_the_items_of_a_turn_that_is_over_hold_no_words() -> None:
+    client = Client(private=True)
+    client.happens(*TURN, ReplyStarted(1), ReplyText(1, "Hi"), ReplyEnded(1, "completed", "Hi", "Hi", 1))
+    client.happens(TurnClosed(TurnRecord(1, transcript="Hello", reply="Hi")))
+    assert not found(client.protocol, "Hello", "Hi")
+
+
+def test_otherwise_the_items_keep_their_words() -> None:
+    client = Client()
+    client.happens(*TURN, TurnClosed(TurnRecord(1)))
+    assert found(client.protocol, "Hello")
