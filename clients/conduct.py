@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from audio.resample import resample
+from clients import followups
 from clients.accuracy import word_errors
 from clients.hearing import first_audible
 from clients.interruptions import Remark, SpokenOver, hear_out, remark_from, speak_over
@@ -67,6 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         'whose transcript is "", and counts the words it makes of them. A voice speaks at the end: is it heard?',
     )
     quiet.add_argument("--minutes", type=float, default=60.0, help="how much sound (60)")
+    followups.add_parser(checks)
     for check in (over, quiet):
         check.add_argument(
             "places", nargs="*", type=Path, metavar="FILE|DIR", help="recordings, or folders of them"
@@ -78,6 +80,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Check and tell; 0 if all is as it should be, 1 if not, 2 for input that cannot be used."""
     console, config = Console(highlight=False), config_from(args)
+    if args.check == "followups":
+        return followups.run(args, console)
     recordings = list(_usable(args.places, args.category))
     if args.check == "interruptions":
         return _run_interruptions(args, config, recordings, console)

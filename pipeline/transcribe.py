@@ -96,13 +96,17 @@ class Transcriber:
         """The next update, when a tick of speech has come or speech has just stopped. Raises StageError."""
         while True:
             await self._due.wait()
-            async with self._recognising:
-                turn = self._turn
-                if turn is None or not self._due.is_set():
-                    continue
-                await self._recognise(turn)
-            if turn is self._turn:
-                return Partial(turn.words.stable, turn.words.unstable, turn.heard_until)
+            if partial := await self._update():
+                return partial
+
+    async def _update(self) -> Partial | None:
+        """The next update, None where there is nothing to hear or it is forgotten by now."""
+        async with self._recognising:
+            turn = self._turn
+            if turn is None or not self._due.is_set():
+                return None
+            await self._recognise(turn)
+        return Partial(turn.words.stable, turn.words.unstable, turn.heard_until) if turn is self._turn else None
 
     async def finish(self, until: int) -> Final:
         """The transcript up to the pause whose last speech sample is ``until``. Raises StageError.

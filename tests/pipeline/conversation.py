@@ -268,6 +268,7 @@ class Conversation:
         begin = loop_clock()
         async for event in self.session.events:
             self.log.entries.append((loop_clock() - begin, event))
+            del event  # the log has it
 
 
 __all__ = ["Conversation", "Costs", "Log", "Message", "Say"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncGenerator, Sequence
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -82,10 +82,14 @@ def found(root: Any, *words: str, but: Sequence[Any] = ()) -> list[str]:
     waiting = [root]
     while waiting:
         one = waiting.pop()
-        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType):
+        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType | CodeType) or _is_namespace(one):
             continue
         seen.add(id(one))
         text = one.decode("latin-1") if isinstance(one, bytes | bytearray) else one if isinstance(one, str) else ""
         hits += [text for word in words if word.lower() in text.lower()]
         waiting += gc.get_referents(one)
     return hits
+
+
+def _is_namespace(one: Any) -> bool:
+    return isinstance(one, dict) and ("__builtins__" in one or "__build_class__" in one)

@@ -99,7 +99,15 @@ async def test_nothing_of_a_private_turn_is_left_in_the_session() -> None:
     def search() -> None:
         model.told.clear()
         model.asked.clear()
-        known = (conversation, conversation.log, script, session._stages.activity, conversation.recogniser, left)
+        known = (
+            conversation,
+            conversation.log,
+            script,
+            session._stages.activity,
+            conversation.recogniser,
+            left,
+            model.reply,
+        )
         left.append(found(session, "Clara", "Bertram", but=known))
         sound.append(float(session._hearing.kept.cut(0, 2 * 16_000).samples.max()))
 
