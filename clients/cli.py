@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from audio.format import AudioError
-from clients import codec, conduct, demo, models, replay, serve
+from clients import codec, conduct, demo, models, recap, replay, serve
 from pipeline.ports import EchoicError, InputError
 
-COMMANDS = {"demo": demo, "replay": replay, "bench": conduct, "serve": serve, "models": models, "codec": codec}
+COMMANDS = {
+    "demo": demo,
+    "replay": replay,
+    "bench": conduct,
+    "serve": serve,
+    "models": models,
+    "codec": codec,
+    "recap": recap,
+}
 # A model's thread asks for the interpreter a thousand times a token; with Python's 5 ms it waits too long for it.
 SWITCH_INTERVAL_S = 0.0003
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +50,23 @@ async def hear(sound: Samples, vad: VoiceActivity, recogniser: Recogniser) -> li
         if heard.text:
             found.append(Stretch(_seconds(begin), _seconds(end), heard.text))
     return found
+
+
+async def heard_in(path: Path, asr: Path | str) -> tuple[list[Stretch], float]:
+    """The stretches of speech in a recording's file, and how long it is in seconds."""
+    from audio.resample import resample
+    from audio.wav import read_recording
+    from pipeline.backends.silero import SileroModel
+    from pipeline.backends.whisper import WhisperRecogniser
+
+    recording = read_recording(path)
+    sound = resample(recording.samples, recording.rate_hz, RATE_HZ)
+    vad, recogniser = SileroModel(), WhisperRecogniser(asr)
+    try:
+        return await hear(sound, vad.open(), recogniser), len(sound) / RATE_HZ
+    finally:
+        vad.close()
+        recogniser.close()
 
 
 def _seconds(frame: int) -> float:

@@ -57,6 +57,16 @@ class SegmentEncoder:
             said = Said((*full, self._seal(growing)), growing if growing.tokens < self._segment_tokens else None)
         return said
 
+    @torch.no_grad()
+    def join(self, older: SegmentState, newer: SegmentState) -> SegmentState:
+        """Two segments as one of the same size: neighbours are merged, a slot weighing what its tokens weigh."""
+        slots = torch.cat([older.slots, newer.slots]).to(self._encoder.center)
+        weights = [one.tokens / max(1, len(one.values)) for one in (older, newer) for _ in one.values]
+        sums, mass = self._encoder.empty()
+        sums, mass = merge_neighbours(sums, mass, slots[None], mass.new_tensor([weights]))
+        means = sums[0] / mass[0, :, None].clamp(min=1e-6)
+        return SegmentState.of(means[mass[0] > 0], older.tokens + newer.tokens)
+
     def _seal(self, growing: _Growing) -> SegmentState:
         filled = growing.mass[0] != 0  # true of what is not a number, too: health shall see it
         return SegmentState.of(self._encoder.seal(growing.sums, growing.mass)[0][filled], growing.tokens)
