@@ -4,7 +4,7 @@ BIN = .venv/bin
 # The lock keeps every install to the versions that were tested.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test bench lint types clean
+.PHONY: demo test bench codec lint types clean
 
 demo: .venv/installed
 	$(BIN)/echoic models fetch && $(BIN)/echoic demo
@@ -15,6 +15,12 @@ test: .venv/installed-for-tests
 # Figures, not gates. RECORDINGS= is a folder with a manifest.jsonl; without one only the first two are measured.
 bench: .venv/installed
 	$(BIN)/echoic bench interruptions $(RECORDINGS); $(BIN)/echoic bench quiet $(RECORDINGS); $(if $(RECORDINGS),$(BIN)/echoic replay $(RECORDINGS) --compare sequential --drafts both)
+
+# Trains echoic memory for the embedded model (an hour on two cores; an interrupted run goes on), then judges it.
+# DIALOGUES= is a folder with sgd_train, tm4_train and sgd_dev as JSONL.
+codec: .venv/installed
+	$(BIN)/echoic models fetch && $(BIN)/echoic codec train --data $(DIALOGUES)/sgd_train.jsonl --data $(DIALOGUES)/tm4_train.jsonl --work out/codec --out out/codec/smollm2-135m-instruct.safetensors
+	$(BIN)/echoic codec eval out/codec/smollm2-135m-instruct.safetensors --data $(DIALOGUES)/sgd_dev.jsonl --record --json out/codec/eval.json --plot out/codec/recovery.png
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
