@@ -153,7 +153,7 @@ def test_private_mode_without_a_codec_for_the_model_is_an_error_that_says_what_t
 
 
 def test_a_codec_of_another_model_is_refused_with_both_sides_named() -> None:
-    path = Path("codec/weights/smollm2-135m-instruct.safetensors")
+    path = Path(__file__).parents[2] / "codec" / "weights" / "smollm2-135m-instruct.safetensors"
     with pytest.raises(InputError, match=r"trained on smollm2-135m-instruct .* the model is a-model"):
         find_codec(a_model(), "a-model", MemoryConfig(codec=str(path)))
 
