@@ -88,13 +88,13 @@ class TurnConfig:
     max_drafts: int = 4
     shortest_wait_ms: int = 224
     undecided_wait_ms: int = 800
-    statement_wait_ms: int = 1100  # people go on after a statement more often than after a question
+    statement_wait_ms: int = 1250  # people go on after a statement more often than after a question
     longest_wait_ms: int = 1500
     dictation_wait_ms: int = 1700
     longest_turn_ms: int = 60_000
     commit_patience_ms: int = 1000  # after the decision, how long the commit waits for the first audio
     transcript_patience_ms: int = 3000
-    barge_in_ms: int = 96  # speech this long pauses the reply
+    barge_in_ms: int = 64  # speech this long pauses the reply
     barge_in_word_ms: int = 350  # a word interrupts once the speech is this long; "stop" does so at once
     barge_in_sure_ms: int = 700  # speech this long interrupts although no word was recognised in time
     backchannel_ms: int = 1200  # no backchannel lasts longer than this
@@ -106,7 +106,7 @@ class TurnConfig:
 class PlaybackConfig:
     """Audio on its way to the client."""
 
-    lead_ms: int = 120  # what the client may hold; more is smoother, less stops sooner
+    lead_ms: int = 100  # what the client may hold; more is smoother, less stops sooner
     slice_ms: int = 20
     fade_ms: int = 20
 

@@ -8,6 +8,9 @@ from enum import Enum
 
 from pipeline.config import TurnConfig
 
+# Who has talked for so long tells something rather than asks: what sounds like a request may be followed by more.
+MONOLOGUE_WORDS = 20
+
 
 class Ending(Enum):
     """What the words at the end of a transcript promise."""
@@ -77,6 +80,8 @@ def ending_of(text: str) -> Ending:
     stranded = asks_wh and words[-1] in _STRANDED_AFTER_WH and len(clause) > 2
     if words[-1] in _OPEN_WORDS and not stranded:
         return Ending.OPEN
+    if len(words) > MONOLOGUE_WORDS:
+        return Ending.STATEMENT
     asks = asks_wh or clause[0] in _ASKING or text.rstrip().endswith("?")
     wants = clause[0] in _COMMANDS or bool(_WANTING.search(text.lower()))
     return Ending.REQUEST if asks or wants else Ending.STATEMENT

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 INBOUND_LIMIT_MS = 5_000.0  # live sound that waits longer than this is worth less than the sound after it
 KEPT_S = 30
+# A detector's state drifts while nothing is said: after minutes of noise it notices speech half a second late.
+# After so long a quiet it listens afresh.
+AFRESH_S = 2.0
 
 
 class Hearing:
@@ -38,6 +41,7 @@ class Hearing:
         self._framer = Framer(VAD_FRAME_SAMPLES)
         self._gap_s = config.gap_ms / 1000
         self._last_arrival = clock()
+        self._quiet_samples = 0
         self._received = 0
         self._taken = 0
         self._arrivals: deque[tuple[int, float]] = deque(maxlen=4096)
@@ -75,6 +79,7 @@ class Hearing:
                 probability = await self._probability(frame)
                 self.kept.push(frame)
                 events = self.listener.push(probability)
+                self._listen_afresh(len(frame))
                 self._frame_heard.set()
                 yield frame, events
             if self._received - self.position < VAD_FRAME_SAMPLES:
@@ -110,6 +115,12 @@ class Hearing:
             log.error("voice activity failed, the frame counts as silence: %s", error)
             self._activity.reset()
             return 0.0
+
+    def _listen_afresh(self, samples: int) -> None:
+        self._quiet_samples = self._quiet_samples + samples if self.listener.quiet else 0
+        if self._quiet_samples >= AFRESH_S * RATE_HZ:
+            self._activity.reset()
+            self._quiet_samples = 0
 
     def _without_gap(self, chunk: AudioChunk) -> Samples:
         """The chunk, with silence in the place of sound that was dropped before it: positions stay true."""

@@ -9,6 +9,8 @@ from pipeline.frames import SpeechPaused, SpeechResumed, SpeechStarted, VoiceEve
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES
 
 FRAME_MS = VAD_FRAME_SAMPLES * 1000 / RATE_HZ
+# A voice that is near gets here within a word or two; a babble of voices or music never does.
+CLEAR_PROBABILITY = 0.9
 
 
 class _Voice(Enum):
@@ -31,6 +33,7 @@ class Listener:
         self._pause_frames = max(1, round(config.pause_ms / FRAME_MS))
         self._voice = _Voice.SILENT
         self._run = 0  # frames in a row that speak for a change
+        self._clearest = 0.0
         self.position = 0
         self.last_speech = 0
 
@@ -45,6 +48,16 @@ class Listener:
         return self.speaking and self._run == 0
 
     @property
+    def clear(self) -> bool:
+        """Whether speech is going on and was beyond doubt at some time: somebody near, not voices in a room."""
+        return self.speaking and self._clearest >= CLEAR_PROBABILITY
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing sounds like speech, not even the beginning of it."""
+        return not self.speaking and self._run == 0
+
+    @property
     def onset_pending(self) -> bool:
         """Whether the last frames sound like speech but are too few yet to say that it began."""
         return not self.speaking and self._run > 0
@@ -57,6 +70,7 @@ class Listener:
     def push(self, probability: float) -> list[VoiceEvent]:
         """One frame of 512 samples with its speech probability in [0, 1]; returns what it decided."""
         self.position += VAD_FRAME_SAMPLES
+        self._clearest = max(self._clearest, probability) if not self.quiet else probability
         return self._while_speaking(probability) if self.speaking else self._while_silent(probability)
 
     def rearm(self) -> None:

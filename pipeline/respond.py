@@ -35,15 +35,16 @@ class Responder:
         self._max_tokens = max_tokens
         self._reading = asyncio.Lock()
 
-    async def read_ahead(self, stable_text: str, record: TurnRecord) -> None:
-        """Prefill what the user has certainly said; does nothing while a draft has the model."""
+    async def read_ahead(self, text: str, record: TurnRecord | None) -> None:
+        """Prefill the history and what the user has said so far; does nothing while a draft has the model."""
         if self._reading.locked():
             return
         async with self._reading:
-            done = await self._conversation.prefill(self._memory.prompt(stable_text, open=True))
+            done = await self._conversation.prefill(self._memory.prompt(text, open=True))
         self._memory.said(done.said)
-        record.prefilled_tokens += done.computed
-        record.cropped_tokens += done.cropped
+        if record is not None:
+            record.prefilled_tokens += done.computed
+            record.cropped_tokens += done.cropped
 
     async def reply_tokens(
         self,

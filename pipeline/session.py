@@ -102,7 +102,9 @@ class Session:
         self._heard_until = 0  # the sound of the committed turn
         self._open_turn = 0
         self._stable = ""
-        self._stable_grew = asyncio.Event()
+        self._words = ""
+        self._something_to_read = asyncio.Event()
+        self._something_to_read.set()  # the instructions
         self._finishing: asyncio.Task[None] | None = None
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -160,11 +162,11 @@ class Session:
 
     async def _run_hearing(self) -> None:
         async for frame, events in self._hearing.frames():
-            self._transcriber.push(frame, self._hearing.listener.voiced)
+            listener = self._hearing.listener
+            self._transcriber.push(frame, listener.voiced, listener.clear)
             now = self._clock()
             await self._on_voice(events, now)
-            last_speech = self._hearing.listener.last_speech
-            await self._ask_for(self._keeper.on_frame(self._hearing.position, last_speech, now))
+            await self._ask_for(self._keeper.on_frame(self._hearing.position, listener.last_speech, now))
 
     async def _on_voice(self, events: list[VoiceEvent], now: float) -> None:
         for event in events:
@@ -181,26 +183,28 @@ class Session:
 
     async def _on_partial(self, partial: Partial) -> None:
         await self._ask_for(self._keeper.on_partial(partial, self._clock()))
+        self._let_read(f"{partial.stable} {partial.unstable}")
         if self._open_turn and len(partial.stable) > len(self._stable):
             more, self._stable = partial.stable[len(self._stable) :], partial.stable
-            self._stable_grew.set()
             await self.events.send(UserWords(self._open_turn, more))
 
     async def _run_reading_ahead(self) -> None:
-        """The model reads the words that will not change while the user is still speaking."""
-        while True:
-            await self._stable_grew.wait()
-            self._stable_grew.clear()
-            # In a pause the recogniser and the draft need the cores more, and the draft reads the words anyway.
-            if self._open_turn in self._records and self._hearing.listener.voiced:
-                await self._read_ahead(spoken_form(self._stable), self._records[self._open_turn])
+        """The model reads what was said before, and the user's words while they are still being spoken.
 
-    async def _read_ahead(self, text: str, record: TurnRecord) -> None:
-        try:
-            await self._responder.read_ahead(text, record)
-        except StageError as error:
-            # Nothing is lost yet: the reply will meet the same failure and fail its turn.
-            log.warning("reading ahead failed: %s", error)
+        Words that turn out to be others are read again: cheaper than reading all of them in the pause.
+        """
+        while True:
+            await self._something_to_read.wait()
+            self._something_to_read.clear()
+            try:
+                await self._responder.read_ahead(self._words, self._records.get(self._open_turn))
+            except StageError as error:
+                # Nothing is lost yet: the reply will meet the same failure and fail its turn.
+                log.warning("reading ahead failed: %s", error)
+
+    def _let_read(self, words: str) -> None:
+        self._words = spoken_form(words)
+        self._something_to_read.set()
 
     async def _run_clock(self) -> None:
         while True:
@@ -411,6 +415,7 @@ class Session:
         heard = ended.heard if status == "completed" else _interrupted(ended.heard)
         await self._responder.remember(reply.prepared, heard)
         self._forget_heard(self._heard_until)
+        self._let_read("")
         await self.events.send(ended)
         await self.events.send(TurnClosed(record))
 
@@ -426,7 +431,7 @@ class Session:
         self._hearing.kept.wipe(until)
         if self._keeper.phase is None:
             self._transcriber.forget()
-            self._stable = ""
+            self._stable = self._words = ""
 
     async def _clear_to_speak(self) -> None:
         """The last check before the first audio leaves: has all sound been listened to, and is it silence?"""

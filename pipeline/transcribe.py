@@ -21,6 +21,9 @@ LIMIT_S = 20.0
 # word. One frame is enough where the recogniser is sure.
 REACH_SAMPLES = 3 * VAD_FRAME_SAMPLES
 SURE_REACH_SAMPLES = VAD_FRAME_SAMPLES
+# Words in a voice that never became clear count only if the recogniser is as good as certain of them: recognisers
+# find words in any babble.
+CERTAIN_LOGPROB = -0.35
 
 
 @dataclass(slots=True)
@@ -35,6 +38,7 @@ class _Turn:
     sure: bool = False
     fresh: int = 0
     voiced: bool = False
+    clear: bool = False
     hushed: bool = False
 
     @property
@@ -51,8 +55,9 @@ class Transcriber:
 
     Sound is pushed as it comes; ``next_partial`` is awaited in a loop; ``finish`` is called at a pause, and more
     sound may follow it. One recognition runs at a time, always on the newest sound: when one takes longer than a
-    tick, the ticks that it missed are skipped, so the transcript never falls behind further than that.
-    Cancelling a call leaves the transcript as it was.
+    tick, the ticks that it missed are skipped, so the transcript never falls behind further than that. One that
+    runs when speech stops is given up for one that hears how it stopped. Cancelling a call leaves the transcript
+    as it was.
     """
 
     def __init__(self, recogniser: Recogniser, *, tick_ms: int = 200) -> None:
@@ -61,6 +66,7 @@ class Transcriber:
         self._turn: _Turn | None = None
         self._due = asyncio.Event()
         self._recognising = asyncio.Lock()
+        self._update: asyncio.Task[None] | None = None
         self.skipped_ticks = 0
         self.asr_lag_ms = 0.0
 
@@ -79,14 +85,16 @@ class Transcriber:
         self._turn = None
         self._due.clear()
 
-    def push(self, samples: Samples, voiced: bool = True) -> None:
-        """The next sound. ``voiced``: speech is going on and this is part of it."""
+    def push(self, samples: Samples, voiced: bool = True, clear: bool = True) -> None:
+        """The next sound. ``voiced``: speech is going on and this is part of it. ``clear``: and beyond doubt."""
         turn = self._turn
         if turn is None:
             return
         turn.sound.push(samples)
+        if turn.voiced and not voiced and self._update is not None:
+            self._update.cancel()
         turn.hushed = not voiced and (turn.hushed or turn.voiced)
-        turn.voiced = voiced
+        turn.voiced, turn.clear = voiced, turn.clear or clear
         turn.fresh += len(samples) if voiced else 0
         # The first silent frame may be the end of the turn: what is heard now is all that the final needs.
         if turn.fresh >= self._tick or turn.hushed:
@@ -96,17 +104,19 @@ class Transcriber:
         """The next update, when a tick of speech has come or speech has just stopped. Raises StageError."""
         while True:
             await self._due.wait()
-            if partial := await self._update():
+            if partial := await self._next_update():
                 return partial
 
-    async def _update(self) -> Partial | None:
-        """The next update, None where there is nothing to hear or it is forgotten by now."""
+    async def _next_update(self) -> Partial | None:
+        """None where there is nothing to hear, it was given up, or it is forgotten by now."""
         async with self._recognising:
             turn = self._turn
             if turn is None or not self._due.is_set():
                 return None
-            await self._recognise(turn)
-        return Partial(turn.words.stable, turn.words.unstable, turn.heard_until) if turn is self._turn else None
+            updated = await self._updated(turn)
+        if not updated or turn is not self._turn:
+            return None
+        return Partial(turn.words.stable, turn.words.unstable, turn.heard_until)
 
     async def finish(self, until: int) -> Final:
         """The transcript up to the pause whose last speech sample is ``until``. Raises StageError.
@@ -122,6 +132,16 @@ class Transcriber:
                 await self._recognise(turn, final=True)
             return Final(turn.words.text, until)
 
+    async def _updated(self, turn: _Turn) -> bool:
+        """Recognise; False if that was given up because speech has stopped."""
+        self._update = update = asyncio.create_task(self._recognise(turn))
+        try:
+            await asyncio.wait({update})
+        finally:
+            self._update = None
+            update.cancel()
+        return not update.cancelled() and update.result() is None
+
     async def _recognise(self, turn: _Turn, final: bool = False) -> None:
         """Recognise the window up to the newest sound and take the hypothesis."""
         self.skipped_ticks += max(0, turn.fresh // self._tick - 1)
@@ -134,7 +154,8 @@ class Transcriber:
             window.samples, prompt=words.prompt, prefix=words.prefix, timed=timed, final=final
         )
         turn.heard_until, turn.sure = end, heard.sure
-        words.push(heard.text, turn.sure)
+        believed = turn.clear or heard.avg_logprob >= CERTAIN_LOGPROB
+        words.push(heard.text if believed else words.prefix, turn.sure)
         self.asr_lag_ms = (turn.end - end) * 1000 / RATE_HZ
         if timed:
             self._shorten(turn, len(window.samples), heard.ends)

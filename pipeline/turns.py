@@ -36,8 +36,9 @@ from pipeline.ports import RATE_HZ
 from pipeline.timing import EndedBy
 
 SAMPLES_PER_MS = RATE_HZ // 1000
-# Silences after which the sound is judged again while the turn is still undecided.
-JUDGE_AT_MS = (0.0, 400.0, 700.0, 1100.0)
+# Silences after which the sound is judged while the turn is still undecided; the first time as soon as the draft
+# has its first token, because judging slows down what the reply waits for.
+JUDGE_AT_MS = (250.0, 400.0, 700.0, 1100.0)
 
 
 # --- what it remembers ---
@@ -303,7 +304,7 @@ class TurnKeeper:
         utterance.pause(end)
         if not utterance.turn:
             return self._pause_over_reply(utterance)
-        return [FinishHearing(end), *self._next_judgement(utterance, 0.0)]
+        return [FinishHearing(end)]
 
     def _still_speaking(self, utterance: Utterance, now: float) -> list[Action]:
         if (now - utterance.began_at) * 1000 < self._config.longest_turn_ms:
@@ -334,8 +335,9 @@ class TurnKeeper:
         return EndedBy.LONGEST_WAIT if wait >= self._config.longest_wait_ms else EndedBy.EVIDENCE
 
     def _next_judgement(self, utterance: Utterance, silence: float) -> list[Action]:
+        first = utterance.judged == 0 and utterance.text_done is not None
         due = utterance.judged < len(JUDGE_AT_MS) and silence >= JUDGE_AT_MS[utterance.judged]
-        if not due or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
+        if not (first or due) or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
             return []
         utterance.judged += 1
         utterance.verdict_due = True

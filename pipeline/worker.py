@@ -1,4 +1,4 @@
-"""Worker: one thread per model, so that no model ever runs on the event loop."""
+"""Worker: a model's own threads, so that no model ever runs on the event loop."""
 
 from __future__ import annotations
 
@@ -24,20 +24,26 @@ class WorkerBusy(Exception):
 
 
 class Worker:
-    """Runs jobs one after the other in its own thread, in the order they were asked for.
+    """Runs jobs in its own threads, in the order they were asked for; with one lane one after the other.
 
     Every caller awaits its job, so a caller has one job waiting at a time and callers take turns: fair by
     construction. Cancelling the await drops a job that has not begun; one that runs is finished and forgotten.
     """
 
-    def __init__(self, name: str, cores: Cores | None = None, threads: int = 1) -> None:
-        """``cores``: taken for each job, as many as the model computes with; None for jobs too small to matter."""
+    def __init__(self, name: str, cores: Cores | None = None, threads: int = 1, lanes: int = 1) -> None:
+        """``cores``: taken for each job, as many as the model computes with; None for jobs too small to matter.
+
+        ``lanes``: how many jobs may run side by side.
+        """
         self.name = name
         self._cores = cores
         self._threads = threads
         self._jobs: queue.Queue[tuple[Future[Any], Callable[[], Any]] | None] = queue.Queue(MAX_WAITING_JOBS)
-        self._thread = threading.Thread(target=self._work, name=f"echoic-{name}", daemon=True)
-        self._thread.start()
+        self._lanes = [
+            threading.Thread(target=self._work, name=f"echoic-{name}", daemon=True) for _ in range(lanes)
+        ]
+        for lane in self._lanes:
+            lane.start()
 
     async def run(self, job: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The job's result; its exception is raised here. Raises WorkerBusy when too many jobs wait."""
@@ -49,7 +55,7 @@ class Worker:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Finish the running job, drop the waiting ones and end the thread."""
+        """Finish the running jobs, drop the waiting ones and end the threads."""
         while True:
             try:
                 waiting = self._jobs.get_nowait()
@@ -57,8 +63,10 @@ class Worker:
                 break
             if waiting is not None:
                 waiting[0].cancel()
-        self._jobs.put(None)
-        self._thread.join()
+        for _ in self._lanes:
+            self._jobs.put(None)
+        for lane in self._lanes:
+            lane.join()
 
     def _work(self) -> None:
         while (entry := self._jobs.get()) is not None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.decoders import Decoder, StockDecoder
 from pipeline.backends.last_message import LastMessage
-from pipeline.backends.lean_llama import LeanLlama
 from pipeline.config import MemoryConfig
 from pipeline.cores import Cores
 from pipeline.ports import Exchange, InputError, Prefill, Prompt, StageError, Token
@@ -66,8 +65,8 @@ class CausalLM:
         self.stop_ids = _stop_ids(self.tokenizer, model)
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
-        self.new_decoder, self.codec = self._prepare(model, decoder, dtype, Path(source).name, memory)
-        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, threads)
+        self.new_decoder, self.codec, busy = self._prepare(model, decoder, dtype, threads, memory)
+        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, busy)
 
     def new_memory(self) -> EchoicMemory | None:
         """An empty echoic memory for one session; None where the model has no codec."""
@@ -106,23 +105,27 @@ class CausalLM:
         self.worker.close()
 
     def _prepare(
-        self, model: Any, decoder: str, dtype: str, name: str, memory: MemoryConfig | None
-    ) -> tuple[Callable[[], Decoder], ModelCodec | None]:
-        """Bring the weights into the form they are computed with: what opens a decoder, and the codec."""
+        self, model: Any, decoder: str, dtype: str, threads: int, memory: MemoryConfig | None
+    ) -> tuple[Callable[[], Decoder], ModelCodec | None, int]:
+        """Bring the weights into the form they are computed with.
+
+        Returns what makes a conversation's decoder, the codec, and how many cores one is busy on.
+        """
+        from pipeline.backends.lean_llama import LeanLlama
         from pipeline.backends.model_codec import ModelCodec, find_codec
 
-        bound = find_codec(model, name, memory) if memory else None
+        bound = find_codec(model, Path(self.tokenizer.name_or_path).name, memory) if memory else None
         fits = self.device.type == "cpu" and LeanLlama.supports(model)
         if decoder == "lean" and not fits:
             raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
             lean = LeanLlama(model)
             codec = ModelCodec(lean, bound, memory) if bound and memory else None
-            return (codec or lean).open, codec
+            return (codec or lean).open, codec, 1
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
         codec = ModelCodec(stock, bound, memory) if bound and memory else None
-        return (codec.open if codec else lambda: StockDecoder(stock)), codec
+        return (codec.open if codec else lambda: StockDecoder(stock)), codec, threads
 
     def _template(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
         # A template that knows a thinking mode is asked to leave it out; others ignore the argument.

@@ -11,7 +11,6 @@ from codec.model import StateCodec
 from codec.window import FusedState
 from pipeline.backends.decoders import Decoder, StockDecoder
 from pipeline.backends.lean_llama import LeanDecoder, LeanLlama, Slots
-from pipeline.backends.lean_slots import SlotReader
 from pipeline.ports import InputError
 
 
@@ -51,7 +50,8 @@ class LeanInjection:
                 " llm.decoder=stock"
             )
         self._weights, self._codec = weights, codec
-        self._reader = SlotReader(weights, codec.config.layer, sink_id)
+        self._sink = weights.open()  # what every slot sees: the token that any prompt begins with
+        self._sink.forward([sink_id], [0])
 
     def open(self) -> LeanDecoder:
         """A decoder with room for a full window."""
@@ -65,4 +65,5 @@ class LeanInjection:
             slots, log_weights = (row[0] for row in placed([state], self._codec.config))
             places = (log_weights > -torch.inf).nonzero()[:, 0]
             hidden = self._codec.decoder.hidden(slots[places])
-        return self._reader.read(hidden, places + 1, log_weights[places])
+        layer = self._codec.config.layer
+        return self._sink.slots(hidden.numpy(), places.numpy() + 1, log_weights[places].numpy(), layer)

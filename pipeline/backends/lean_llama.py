@@ -1,13 +1,12 @@
-"""A lean decoder for Llama-shaped models on a processor: int8 weights, no module tree, a cache that stays put.
+"""A lean decoder for Llama-shaped models on a processor: int8 weights, one core, a cache that stays put.
 
-Decoding one token is bound by reading the weights once. This path reads a quarter of float32's bytes and spends
-little time in between; on two cores it is about twice as fast as the stock model.
+Decoding one token is bound by reading the weights once. This path reads a quarter of float32's bytes, nearly as
+fast as one core can read, and leaves the other cores to the ears and the voice (docs/performance.md).
 
 It has one more property that the product needs: every token's result depends on the tokens before it and on
 nothing else, bit for bit. A matrix product of several rows usually rounds differently from the same rows one by
-one, so a prompt that was read in other pieces may get another reply. torch's int8 product computes each row alike
-however many there are, and attention here is computed row by row; so reading ahead, drafts and reopens cannot
-change a reply.
+one, so a prompt that was read in other pieces may get another reply. Here products are sums of integers and
+attention goes token by token; so reading ahead, drafts and reopens cannot change a reply.
 
 Quantisation is symmetric, one scale an output row (LLM.int8(), Dettmers et al. 2022, without its outlier split).
 What it costs in quality is measured in docs/performance.md.
@@ -18,36 +17,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.backends.lean_kernels import WEIGHT_LEVELS, Cache, Floats, Packed, Weights, predict, read
+
 if TYPE_CHECKING:
     import torch
 
 GROW_TOKENS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A weight ``[rows, columns]`` as int8, with one bfloat16 scale a row."""
-
-    values: torch.Tensor
-    scales: torch.Tensor
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """The product with ``x [tokens, columns]``: float32 ``[tokens, rows]``."""
-        import torch
-
-        return torch._weight_int8pack_mm(x.bfloat16(), self.values, self.scales).float()
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One transformer block, its projections fused."""
-
-    norm_before: torch.Tensor
-    qkv: Packed
-    out: Packed
-    norm_after: torch.Tensor
-    gate_up: Packed
-    down: Packed
+NO_SLOTS = np.zeros(0, np.float32)
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +39,9 @@ class Slots:
     """
 
     layer: int
-    keys: torch.Tensor
-    values: torch.Tensor
-    log_weights: torch.Tensor
+    keys: Floats
+    values: Floats
+    log_weights: Floats
 
 
 class LeanLlama:
@@ -69,19 +49,25 @@ class LeanLlama:
 
     def __init__(self, model: Any) -> None:
         """Pack a transformers Llama model, which is not needed afterwards."""
-        import torch
-
-        config = model.config
-        self.heads, self.kv_heads = config.num_attention_heads, config.num_key_value_heads
-        self.head_width = config.hidden_size // self.heads
-        self.epsilon = config.rms_norm_eps
-        self.embedding = model.model.embed_tokens.weight.detach().float()
-        self.norm = model.model.norm.weight.detach().float()
-        self.head = pack(model.lm_head.weight)
-        self.layers = [_pack_layer(layer) for layer in model.model.layers]
-        base = config.rope_parameters["rope_theta"]
-        exponents = torch.arange(0, self.head_width, 2, dtype=torch.float32) / self.head_width
-        self.frequencies = base**-exponents
+        config, layers = model.config, model.model.layers
+        width = config.hidden_size // config.num_attention_heads
+        exponents = np.arange(0, width, 2, dtype=np.float32) / width
+        attentions, mlps = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
+        self.embedding = _floats(model.model.embed_tokens)
+        self.weights = Weights(
+            norm_before=np.stack([_floats(layer.input_layernorm) for layer in layers]),
+            qkv=pack([_fused(one.q_proj, one.k_proj, one.v_proj) for one in attentions]),
+            out=pack([_floats(one.o_proj) for one in attentions]),
+            norm_after=np.stack([_floats(layer.post_attention_layernorm) for layer in layers]),
+            gate_up=pack([_fused(one.gate_proj, one.up_proj) for one in mlps]),
+            down=pack([_floats(one.down_proj) for one in mlps]),
+            norm=_floats(model.model.norm),
+            head=pack([_floats(model.lm_head)]),
+            frequencies=np.float32(config.rope_parameters["rope_theta"]) ** -exponents,
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            epsilon=config.rms_norm_eps,
+        )
 
     @staticmethod
     def supports(model: Any) -> bool:
@@ -96,12 +82,7 @@ class LeanLlama:
             and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
         )
 
-    def rotation(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosine and sine of the rotary embedding at ``positions [tokens]``, each ``[tokens, 1, head width]``."""
-        angles = (positions[:, None].float() * self.frequencies).repeat(1, 2)[:, None]
-        return angles.cos(), angles.sin()
-
-    def open(self, room: int = 0, tap: int | None = None) -> LeanDecoder:
+    def open(self, room: int = 0, tap: int = -1) -> LeanDecoder:
         """A decoder with an empty cache; ``room`` for so many slots, ``tap``: the layer whose input is kept."""
         return LeanDecoder(self, room, tap)
 
@@ -109,45 +90,42 @@ class LeanLlama:
 class LeanDecoder:
     """One conversation's keys and values, ``[layers, kv heads, room + tokens, head width]``, growing by steps.
 
-    The room in front of the tokens holds the keys and values of a state's slots, right-aligned, so that slots and
-    tokens are one stretch of memory and a state costs no copying. ``states`` are the new tokens' inputs ``[tokens,
-    width]`` to the tapped layer, after each ``forward``.
+    The room in front of the tokens is for a state's slots, right-aligned, so that slots and tokens are one stretch
+    of memory and a state costs no copying. ``states`` are the inputs ``[tokens, width]`` of the tapped layer that
+    the last tokens read had.
     """
 
-    def __init__(self, weights: LeanLlama, room: int = 0, tap: int | None = None) -> None:
-        self._weights = weights
+    def __init__(self, model: LeanLlama, room: int = 0, tap: int = -1) -> None:
+        self._model = model
         self._room, self._tap = room, tap
         self._length = 0
         self._keys, self._values = self._buffers(GROW_TOKENS)
-        self._slots: Slots | None = None
-        self._bias: torch.Tensor | None = None  # [room + tokens]: the slots' log-weights, 0 for every token
-        self._masks: list[torch.Tensor] = []  # of the tokens being read: what each adds to its logits
+        self._upper, self._log_weights = 0, NO_SLOTS
         self.states: torch.Tensor | None = None
 
     def forward(self, ids: list[int], wanted: list[int]) -> torch.Tensor:
         """Read new tokens; returns the logits ``[len(wanted), vocabulary]`` after the wanted ones."""
         import torch
-        from torch.nn.functional import rms_norm
 
-        weights = self._weights
-        if self._room + self._length + len(ids) > self._keys.shape[2]:
-            self._grow(self._length + len(ids) + GROW_TOKENS)
-        with torch.inference_mode():
-            x = weights.embedding[ids]  # [tokens, width]
-            turn = weights.rotation(torch.arange(self._length, self._length + len(ids)))
-            self._masks = self._slot_masks(len(ids))
-            for number, layer in enumerate(weights.layers):
-                if number == self._tap:
-                    self.states = x
-                x = x + layer.out(self._attend(number, layer.qkv(self._normed(x, layer.norm_before)), turn))
-                x = x + layer.down(_gated(layer.gate_up(self._normed(x, layer.norm_after))))
-            self._length += len(ids)
-            self._masks = []
-            last = rms_norm(x[wanted], x.shape[-1:], weights.norm, weights.epsilon)
-            return weights.head(last)
+        x = self._model.embedding[ids]  # [tokens, width], a copy
+        states = self.read(x, np.arange(self._length, self._length + len(ids)))
+        self.states = torch.from_numpy(states) if self._tap >= 0 else None
+        return torch.from_numpy(predict(x[wanted], self._model.weights))
+
+    def read(self, x: Floats, positions: Ints, first: int = 0) -> Floats:
+        """Take tokens ``x [tokens, width]`` through the layers from ``first`` on, in place.
+
+        Returns the tapped layer's inputs.
+        """
+        if self._room + self._length + len(x) > self._keys.shape[2]:
+            self._grow(self._length + len(x) + GROW_TOKENS)
+        cache = Cache(self._keys, self._values, self._room, self._length, self._upper, self._log_weights)
+        states: Floats = read(x, positions, cache, first, self._tap, self._model.weights)
+        self._length += len(x)
+        return states
 
     @property
-    def held(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def held(self) -> tuple[Floats, Floats]:
         """Keys and values of the tokens read, each ``[layers, kv heads, tokens, head width]``."""
         until = self._room + self._length
         return self._keys[:, :, self._room : until], self._values[:, :, self._room : until]
@@ -158,123 +136,64 @@ class LeanDecoder:
 
     def inject(self, slots: Slots | None) -> None:
         """What follows sees these slots, at most as many as there is room for; None: the model as it is."""
-        self._slots = slots
-        self._clear_room()
-        if slots is None:
-            self._bias = None
-            return
-        begin = self._first
-        self._keys[slots.layer :, :, begin : self._room] = slots.keys
-        self._values[slots.layer :, :, begin : self._room] = slots.values
-        self._bias = self._keys.new_zeros(self._keys.shape[2])
-        self._bias[begin : self._room] = slots.log_weights
+        self._keys[:, :, : self._room] = self._values[:, :, : self._room] = 0
+        self._upper, self._log_weights = 0, NO_SLOTS
+        if slots is not None:
+            self._upper, self._log_weights = slots.layer, slots.log_weights
+            taken = slice(self._room - len(slots.log_weights), self._room)
+            self._keys[slots.layer :, :, taken] = slots.keys
+            self._values[slots.layer :, :, taken] = slots.values
+
+    def slots(self, hidden: Floats, positions: Ints, log_weights: Floats, layer: int) -> Slots:
+        """Slots of ``hidden [k, width]``, states at the input of a layer, at ``positions [k]``; none of it stays.
+
+        They see the tokens read so far and the slots before them: what codec/inject.py does.
+        """
+        held = self._length
+        self.read(hidden.copy(), positions, layer)
+        keys, values = (each[layer:, :, held:].copy() for each in self.held)
+        self.crop(held)
+        self.wipe()
+        return Slots(layer, keys, values, log_weights)
 
     def wipe(self) -> None:
         """Overwrite with zeros what was cropped, and the slots."""
         self.inject(None)
         self.states = None
-        self._keys[:, :, self._room + self._length :] = 0
-        self._values[:, :, self._room + self._length :] = 0
-
-    def _clear_room(self) -> None:
-        self._keys[:, :, : self._room] = 0
-        self._values[:, :, : self._room] = 0
-
-    def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        from torch.nn.functional import rms_norm
-
-        return rms_norm(x, x.shape[-1:], weight, self._weights.epsilon)
-
-    def _attend(self, number: int, qkv: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Causal attention of the new tokens, one by one so that the result does not depend on their number."""
-        import torch
-        from torch.nn.functional import scaled_dot_product_attention
-
-        weights, tokens, begin = self._weights, len(qkv), self._room + self._length
-        split = qkv.view(tokens, weights.heads + 2 * weights.kv_heads, weights.head_width)
-        turned = rotated(split[:, : weights.heads + weights.kv_heads], *turn)
-        keys, values = self._keys[number], self._values[number]
-        keys[:, begin : begin + tokens] = turned[:, weights.heads :].transpose(0, 1)
-        values[:, begin : begin + tokens] = split[:, weights.heads + weights.kv_heads :].transpose(0, 1)
-        with_slots = self._slots is not None and number >= self._slots.layer
-        first = self._first if with_slots else self._room
-        # The query heads that share a key head are the rows of one product: [1, kv heads, heads of each, width].
-        queries = turned[:, : weights.heads].reshape(tokens, 1, weights.kv_heads, -1, weights.head_width)
-        rows = [
-            scaled_dot_product_attention(
-                queries[row],
-                keys[None, :, first : begin + row + 1],
-                values[None, :, first : begin + row + 1],
-                attn_mask=self._masks[row] if with_slots else None,
-            ).reshape(1, -1)
-            for row in range(tokens)
-        ]
-        return torch.cat(rows) if tokens > 1 else rows[0]
-
-    @property
-    def _first(self) -> int:
-        """Where in the buffers the slots begin."""
-        return self._room - (len(self._slots.log_weights) if self._slots else 0)
-
-    def _slot_masks(self, tokens: int) -> list[torch.Tensor]:
-        """One mask ``[1, 1, 1, slots + tokens so far]`` a new token, made once for all layers that see slots."""
-        if self._bias is None:
-            return []
-        end = self._room + self._length + 1
-        return [self._bias[None, None, None, self._first : end + row] for row in range(tokens)]
+        end = self._room + self._length
+        self._keys[:, :, end:] = self._values[:, :, end:] = 0
 
     def _grow(self, capacity: int) -> None:
         keys, values = self._buffers(capacity)
-        held = self._room + self._length
-        keys[:, :, :held] = self._keys[:, :, :held]
-        values[:, :, :held] = self._values[:, :, :held]
-        self._keys.zero_()
-        self._values.zero_()
+        end = self._room + self._length
+        for new, old in ((keys, self._keys), (values, self._values)):
+            new[:, :, :end] = old[:, :, :end]
+            old[:] = 0  # what is left behind must not outlive its turn
         self._keys, self._values = keys, values
-        self.inject(self._slots)
 
-    def _buffers(self, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
-        import torch
-
-        weights = self._weights
-        shape = (len(weights.layers), weights.kv_heads, self._room + capacity, weights.head_width)
-        return torch.zeros(shape), torch.zeros(shape)
-
-
-def pack(weight: torch.Tensor) -> Packed:
-    """Symmetric int8 with one scale a row."""
-    import torch
-
-    full = weight.detach().float()
-    scales = (full.abs().amax(dim=1) / 127).clamp_min(1e-12).bfloat16()
-    values = (full / scales.float()[:, None]).round().clamp(-127, 127).to(torch.int8)
-    return Packed(values.contiguous(), scales)
+    def _buffers(self, capacity: int) -> tuple[Floats, Floats]:
+        weights = self._model.weights
+        layers, rows, _ = weights.qkv.values.shape
+        width = rows // (weights.heads + 2 * weights.kv_heads)
+        shape = (layers, weights.kv_heads, self._room + capacity, width)
+        return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
 
 
-def _pack_layer(layer: Any) -> Layer:
-    import torch
-
-    attention, mlp = layer.self_attn, layer.mlp
-    return Layer(
-        norm_before=layer.input_layernorm.weight.detach().float(),
-        qkv=pack(torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])),
-        out=pack(attention.o_proj.weight),
-        norm_after=layer.post_attention_layernorm.weight.detach().float(),
-        gate_up=pack(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
-        down=pack(mlp.down_proj.weight),
-    )
+def pack(layers: list[Floats]) -> Packed:
+    """Symmetric int8 with one scale a row, of each layer's weights ``[rows, columns]``."""
+    packed = [_pack(layer) for layer in layers]
+    return Packed(np.stack([one.values for one in packed]), np.stack([one.scales for one in packed]))
 
 
-def rotated(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding (Su et al. 2021), halves paired as Llama pairs them."""
-    import torch
-
-    half = x.shape[-1] // 2
-    return x * cosine + torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sine
+def _pack(weight: Floats) -> Packed:
+    scales = np.maximum(np.abs(weight).max(axis=1) / WEIGHT_LEVELS, 1e-12).astype(np.float32)
+    return Packed(np.rint(weight / scales[:, None]).astype(np.int8), scales)
 
 
-def _gated(gate_up: torch.Tensor) -> torch.Tensor:
-    from torch.nn.functional import silu
+def _fused(*modules: Any) -> Floats:
+    return np.concatenate([_floats(one) for one in modules])
 
-    gate, up = gate_up.chunk(2, dim=-1)
-    return silu(gate) * up
+
+def _floats(module: Any) -> Floats:
+    weight: Floats = module.weight.detach().float().numpy()
+    return weight

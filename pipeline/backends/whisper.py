@@ -43,10 +43,10 @@ SURE_LOGPROB = -0.35
 SECOND_LOOK_BEAMS = 3
 # A text that repeats itself is taken without the repetition where so many words account for the sound.
 SPOKEN_WORDS_PER_S = 2.0
-# Below the first, words are guesses; below the second they are inventions where Whisper hears no speech either.
+# Below this, words are inventions.
 LEAST_LOGPROB = -1.0
-NO_SPEECH_LOGPROB = -0.7
-NO_SPEECH_PROB = 0.55
+# What is heard when speech stops must not wait for the update that happens to run then.
+LANES = 2
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
 
@@ -74,12 +74,11 @@ class _Answer:
     @property
     def invented(self) -> bool:
         """Whether these words were never said."""
-        silent = self.no_speech_prob > NO_SPEECH_PROB and self.logprob < NO_SPEECH_LOGPROB
-        return silent or self.logprob < LEAST_LOGPROB
+        return self.logprob < LEAST_LOGPROB
 
 
 class WhisperRecogniser:
-    """One set of weights on one device, served by one worker thread."""
+    """One set of weights on one device, served by one worker."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class WhisperRecogniser:
         self._tokenizers: dict[str, Tokenizer] = {}
         try:
             self.whisper: Any = WhisperModel(
-                str(source), device=device, compute_type=compute_type, cpu_threads=threads
+                str(source), device=device, compute_type=compute_type, cpu_threads=threads, num_workers=LANES
             )
             self.whisper.hf_tokenizer = with_first_merge(self.whisper.hf_tokenizer)
             self._language = language if self.whisper.model.is_multilingual else "en"
@@ -115,7 +114,7 @@ class WhisperRecogniser:
         # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
         self._whole_windows = device != "cpu"
         self._silence = None if self._whole_windows else self._encoded_silence()
-        self.worker = Worker("asr", cores if device == "cpu" else None, threads)
+        self.worker = Worker("asr", cores if device == "cpu" else None, threads, LANES)
 
     async def recognise(
         self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
@@ -240,7 +239,7 @@ class WhisperRecogniser:
 
 
 def without_second_telling(answer: _Answer, known: str) -> _Answer:
-    """The answer up to where it starts over. What is told again is certain, so the doubt is in the first telling."""
+    """The answer up to where it starts over; what is told again is certain: the doubt is in the first telling."""
     text = without_repetition(answer.text, known)
     if text == answer.text:
         return answer

@@ -52,6 +52,10 @@ class Talk:
         self._do(self.keeper.on_judgement(probability, self.speech_end, self._now))
         return self
 
+    def text_done(self, probability: float) -> Talk:
+        self._do(self.keeper.on_text_done(self.last(Draft), probability, self._now))
+        return self
+
     def audio_made(self) -> Talk:
         self._do(self.keeper.on_audio_ready(self.last(Draft), self._now))
         return self

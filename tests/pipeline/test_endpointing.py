@@ -49,6 +49,12 @@ def test_statements_are_complete_but_may_be_followed(text: str) -> None:
     assert ending_of(text) is Ending.STATEMENT
 
 
+def test_a_request_at_the_end_of_a_long_speech_is_taken_like_a_statement() -> None:
+    speech = "So this is what I made in the last weeks and it works rather well, feel free to take it home and "
+    assert ending_of(f"{speech} let me know what you think.") is Ending.STATEMENT
+    assert ending_of("Let me know what you think.") is Ending.REQUEST
+
+
 def test_agreement_makes_the_shortest_wait() -> None:
     assert wait_ms(Evidence("What is the time?", 0.97, 0.4), CONFIG) == CONFIG.shortest_wait_ms
 

@@ -102,3 +102,15 @@ def test_starts_and_pauses_alternate_and_never_lie_in_the_future(probabilities: 
                     assert open_since is None
                     assert 0 <= start < listener.position
                     open_since = start
+
+
+def test_a_voice_is_clear_once_it_was_beyond_doubt(listener: Listener) -> None:
+    hear(listener, 0.7, 0.7)
+    assert not listener.clear
+    hear(listener, 0.95, 0.6)
+    assert listener.clear
+
+
+def test_the_next_speech_has_to_become_clear_by_itself(listener: Listener) -> None:
+    hear(listener, 0.95, 0.95, *[SILENCE] * 3, 0.7, 0.7)
+    assert not listener.clear

@@ -111,7 +111,7 @@ async def test_nothing_of_a_private_turn_is_left_in_the_session() -> None:
         left.append(found(session, "Clara", "Bertram", but=known))
         sound.append(float(session._hearing.kept.cut(0, 2 * 16_000).samples.max()))
 
-    for at in (1.9, 4.0):  # while the reply is heard, and when the turn is over
+    for at in (1.9, 5.8):  # in the middle of the turn, and when it is over
         asyncio.get_running_loop().call_later(at, search)
     await conversation.run(7.5)
     assert left[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -119,21 +120,23 @@ async def test_what_was_forgotten_is_in_no_tensor_of_the_conversation(lm: Causal
     await fresh.forget()
     assert conversation.cached_ids == fresh.cached_ids
     assert SAID.split()[-1] not in lm.tokenizer.decode(conversation.cached_ids)
-    for ours, theirs in zip(tensors_of(conversation), tensors_of(fresh), strict=True):
+    for ours, theirs in zip(memory_of(conversation), memory_of(fresh), strict=True):
         assert torch.equal(ours, theirs)
 
 
-def tensors_of(conversation: CausalConversation) -> list[torch.Tensor]:
+def memory_of(conversation: CausalConversation) -> list[torch.Tensor]:
     """All memory that the conversation holds of its own: the whole storage of each tensor, views or not."""
     found: dict[int, torch.Tensor] = {}
-    shared = {id(conversation._lm), id(getattr(conversation._decoder, "_weights", None))}
-    seen, waiting = shared | {id(getattr(conversation._decoder, n, None)) for n in ("_model", "_injector")}, []
-    waiting.append(conversation)
+    shared = {id(conversation._lm), id(getattr(conversation._decoder, "_model", None))}
+    seen: set[int] = shared | {id(getattr(conversation._decoder, "_injector", None))}
+    waiting: list[Any] = [conversation]
     while waiting:
-        one: Any = waiting.pop(0)
+        one = waiting.pop(0)
         if id(one) in seen or isinstance(one, type):
             continue
         seen.add(id(one))
+        if isinstance(one, np.ndarray):
+            one = torch.from_numpy(one)
         if isinstance(one, torch.Tensor):
             storage = one.untyped_storage()
             found[storage.data_ptr()] = one.new_empty(0).set_(storage)

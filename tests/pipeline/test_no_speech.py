@@ -68,7 +68,7 @@ async def words_in(sound: Samples, vad: SileroModel, recogniser: WhisperRecognis
     texts = []
     for frame in sound[: len(sound) // VAD_FRAME_SAMPLES * VAD_FRAME_SAMPLES].reshape(-1, VAD_FRAME_SAMPLES):
         events = listener.push(await activity.push(frame))
-        transcriber.push(frame, listener.voiced)
+        transcriber.push(frame, listener.voiced, listener.clear)
         for event in events:
             if isinstance(event, SpeechPaused):
                 texts.append((await transcriber.finish(event.end)).text)

@@ -38,9 +38,9 @@ async def test_the_answer_leaves_in_the_frame_that_ends_the_turn() -> None:
 
 
 async def test_a_slow_model_delays_the_answer_by_its_own_time_only() -> None:
-    """The pause is seen 96 ms after the speech; then the stages run one after the other."""
+    """The last update begins with the first silent frame; then the stages run one after the other."""
     log = await Conversation(ASKED, costs=Costs(recognition=0.2, token=0.3, phrase=0.1)).run(4)
-    assert log.first_at(ReplyAudio) == pytest.approx(1.536 + 0.096 + 0.2 + 0.3 + 0.1, abs=0.041)
+    assert log.first_at(ReplyAudio) == pytest.approx(1.536 + 0.032 + 0.2 + 0.3 + 0.1, abs=0.021)
 
 
 async def test_the_parts_of_the_record_add_up_to_the_whole() -> None:
@@ -232,3 +232,15 @@ async def test_half_a_minute_of_talk_keeps_every_turn_apart() -> None:
     log = await Conversation(*script).run(31)
     assert log.transcripts == [f"What is number {turn}?" for turn in range(6)]
     assert [record.turn for record in log.records] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_the_instructions_are_read_before_the_first_word() -> None:
+    talk = Conversation(Say(2.0, 3.0, "Hello there"))
+    await talk.run(1)
+    assert talk.model.read == [""]
+
+
+async def test_words_are_read_as_soon_as_they_are_heard_though_they_may_change() -> None:
+    talk = Conversation(ASKED)
+    await talk.run(1.0)
+    assert talk.model.read[1] == "What"

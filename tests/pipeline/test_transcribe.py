@@ -29,14 +29,17 @@ class Clerk:
     calls: list[dict[str, object]] = field(default_factory=list)
     heard: list[Samples] = field(default_factory=list)
     sure: bool = True
+    logprob: float = -0.2
     fails: bool = False
     gate: asyncio.Event | None = None
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def recognise(
         self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
     ) -> Hypothesis:
         self.calls.append({"prompt": prompt, "prefix": prefix, "timed": timed, "final": final})
         self.heard.append(sound)
+        self.asked.set()
         if self.gate is not None:
             await self.gate.wait()
         if self.fails:
@@ -45,7 +48,7 @@ class Clerk:
         words = [f"w{number:.0f}" for number, count in zip(numbers, counts, strict=True) if count == WORD_SAMPLES]
         silence = int(np.argmax(sound > 0))
         ends = tuple(silence + int(counts[: place + 1].sum()) for place in range(len(words))) if timed else ()
-        return Hypothesis(" ".join(words), ends=ends, sure=self.sure)
+        return Hypothesis(" ".join(words), self.logprob, ends=ends, sure=self.sure)
 
 
 class Speaker:
@@ -57,19 +60,19 @@ class Speaker:
         self.at = ORIGIN
         transcriber.begin(AudioChunk(np.zeros(0, np.float32), RATE_HZ, ORIGIN))
 
-    def say(self, seconds: float) -> None:
+    def say(self, seconds: float, clear: bool = True) -> None:
         end = self.said + int(seconds * RATE_HZ)
         while self.said < end:
             size = min(VAD_FRAME_SAMPLES, end - self.said)
-            self._push(sound(self.said, self.said + size), voiced=True)
+            self._push(sound(self.said, self.said + size), voiced=True, clear=clear)
             self.said += size
 
     def hush(self, frames: int = 1) -> None:
         for _ in range(frames):
             self._push(np.zeros(VAD_FRAME_SAMPLES, np.float32), voiced=False)
 
-    def _push(self, samples: Samples, voiced: bool) -> None:
-        self._transcriber.push(samples, voiced)
+    def _push(self, samples: Samples, voiced: bool, clear: bool = False) -> None:
+        self._transcriber.push(samples, voiced, clear)
         self.at += len(samples)
 
 
@@ -168,7 +171,7 @@ async def test_a_pause_waits_for_the_running_update_and_takes_it(
     speaker.hush()
     update = asyncio.create_task(transcriber.next_partial())
     final = asyncio.create_task(transcriber.finish(speaker.at - VAD_FRAME_SAMPLES))
-    await asyncio.sleep(0)
+    await clerk.asked.wait()
     clerk.gate.set()
     await update
     assert (await final).text == "w1 w2"
@@ -201,7 +204,7 @@ async def test_a_slow_recogniser_skips_to_the_newest_sound(
     clerk.gate = asyncio.Event()
     speaker.say(0.25)
     first = asyncio.create_task(transcriber.next_partial())
-    await asyncio.sleep(0)
+    await clerk.asked.wait()
     speaker.say(1.0)
     clerk.gate.set()
     await first
@@ -209,6 +212,20 @@ async def test_a_slow_recogniser_skips_to_the_newest_sound(
     assert (await transcriber.next_partial()).until == speaker.at
     assert transcriber.skipped_ticks == 4
     assert transcriber.asr_lag_ms == 0
+
+
+async def test_speech_that_stops_gives_up_the_update_that_is_running(
+    transcriber: Transcriber, speaker: Speaker, clerk: Clerk
+) -> None:
+    clerk.gate = asyncio.Event()
+    speaker.say(0.25)
+    update = asyncio.create_task(transcriber.next_partial())
+    await clerk.asked.wait()
+    speaker.say(0.25)
+    clerk.gate = None
+    speaker.hush()
+    assert (await update).unstable == "w1 w2"
+    assert [len(sound) for sound in clerk.heard] == [RATE_HZ // 4, RATE_HZ // 2 + VAD_FRAME_SAMPLES]
 
 
 async def test_a_long_turn_is_heard_through_a_bounded_window(
@@ -247,7 +264,7 @@ async def test_cancelling_leaves_the_transcript_as_it_was(
     clerk.gate = asyncio.Event()
     speaker.say(0.5)
     final = asyncio.create_task(transcriber.finish(speaker.at))
-    await asyncio.sleep(0)
+    await clerk.asked.wait()
     final.cancel()
     await asyncio.wait([final])
     clerk.gate.set()
@@ -272,12 +289,35 @@ async def test_an_update_of_a_turn_that_is_forgotten_is_never_seen(
     clerk.gate = asyncio.Event()
     speaker.say(0.5)
     update = asyncio.create_task(transcriber.next_partial())
-    await asyncio.sleep(0)
+    await clerk.asked.wait()
     transcriber.forget()
     again = Speaker(transcriber)
     again.say(0.25)
     clerk.gate.set()
     assert (await update).unstable == "w1"
+
+
+async def test_words_that_are_guessed_from_a_murmur_do_not_count(
+    transcriber: Transcriber, speaker: Speaker, clerk: Clerk
+) -> None:
+    clerk.logprob = -0.6
+    speaker.say(0.5, clear=False)
+    assert (await transcriber.finish(speaker.at)).text == ""
+
+
+async def test_one_clear_syllable_makes_a_murmur_speech(
+    transcriber: Transcriber, speaker: Speaker, clerk: Clerk
+) -> None:
+    clerk.logprob = -0.6
+    speaker.say(0.25, clear=False)
+    speaker.say(0.05)
+    speaker.say(0.2, clear=False)
+    assert (await transcriber.finish(speaker.at)).text == "w1 w2"
+
+
+async def test_certain_words_count_even_in_a_murmur(transcriber: Transcriber, speaker: Speaker) -> None:
+    speaker.say(0.5, clear=False)
+    assert (await transcriber.finish(speaker.at)).text == "w1 w2"
 
 
 async def test_without_a_turn_there_is_nothing_to_say(transcriber: Transcriber) -> None:

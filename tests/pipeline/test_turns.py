@@ -24,9 +24,21 @@ from tests.pipeline.talk import Talk
 ASKED = "What is the time?"
 
 
-def test_a_pause_starts_the_final_pass_and_the_judgement_at_once() -> None:
+def test_a_pause_starts_the_final_pass_at_once() -> None:
     talk = Talk().speech(1000).silence(96)
-    assert talk.names() == ["BeginTurn", "Hear", "FinishHearing", "Judge"]
+    assert talk.names() == ["BeginTurn", "Hear", "FinishHearing"]
+
+
+def test_the_sound_is_judged_once_the_draft_has_begun() -> None:
+    talk = Talk().speech(1000).silence(96).final(ASKED)
+    assert not talk.all(Judge)
+    talk.text_done(0.9)
+    assert len(talk.all(Judge)) == 1
+
+
+def test_the_sound_is_judged_soon_even_without_a_draft() -> None:
+    talk = Talk(drafts=False).speech(1000).silence(96).final(ASKED).goes_on(160)
+    assert len(talk.all(Judge)) == 1
 
 
 def test_the_transcript_starts_a_draft_while_the_turn_is_open() -> None:
@@ -92,12 +104,12 @@ def test_a_reopened_turn_is_committed_with_all_its_words() -> None:
 
 
 def test_the_sound_is_judged_again_as_the_goes_on() -> None:
-    talk = Talk().speech(1000).silence(96).judged(0.2).goes_on(500)
+    talk = Talk().speech(1000).silence(300).judged(0.2).goes_on(300)
     assert len(talk.all(Judge)) == 2
 
 
 def test_a_sure_verdict_needs_no_second_one() -> None:
-    talk = Talk().speech(1000).silence(96).judged(0.97).goes_on(1200)
+    talk = Talk().speech(1000).silence(300).judged(0.97).goes_on(1200)
     assert len(talk.all(Judge)) == 1
 
 
@@ -153,9 +165,9 @@ def test_sound_that_stops_coming_counts_as_silence() -> None:
 
 
 def test_sustained_speech_over_a_reply_pauses_it() -> None:
-    talk = Talk().question().speech(64)
+    talk = Talk().question().speech(32)
     assert not talk.all(PausePlayback)
-    assert talk.goes_on(64).all(PausePlayback) == [PausePlayback(1)]
+    assert talk.goes_on(32).all(PausePlayback) == [PausePlayback(1)]
 
 
 def test_a_backchannel_lets_the_reply_go_on() -> None:
@@ -171,7 +183,7 @@ def test_a_cough_lets_the_reply_go_on() -> None:
 
 
 def test_a_blip_over_a_reply_is_nothing() -> None:
-    talk = Talk().question().speech(64).silence(96)
+    talk = Talk(barge_in_ms=96).question().speech(64).silence(96)
     assert not talk.all(PausePlayback)
     assert talk.keeper.phase is None
 

@@ -46,6 +46,15 @@ async def test_a_cancelled_job_that_has_not_begun_never_runs(worker: Worker) -> 
     assert not ran
 
 
+async def test_a_second_lane_does_not_wait_for_the_first() -> None:
+    worker, gate = Worker("wide", lanes=2), threading.Event()
+    slow = asyncio.create_task(worker.run(gate.wait))
+    assert await worker.run(lambda: "quick") == "quick"
+    gate.set()
+    await slow
+    worker.close()
+
+
 def test_a_closed_worker_has_no_thread() -> None:
     worker = Worker("brief")
     worker.close()
