@@ -127,8 +127,8 @@ class Session:
             pass  # a stage that still had something to say finds the channel closed
         finally:
             await self.events.close()
-            await self._responder.close()
             self._memory.clear()
+            await self._responder.close()
 
     async def close(self) -> None:
         """End the conversation: running replies are cancelled, ``run`` returns."""
@@ -361,7 +361,7 @@ class Session:
     async def _end_turn(self, turn: int, ended_by: EndedBy, text: str) -> None:
         record = self._records.pop(turn)
         record.ended_by, record.transcript, record.status = ended_by, text, "no_reply"
-        self._open_turn = 0
+        self._open_turn, self._words = 0, ""
         await self._responder.dismiss()
         await self._announce_end(record)
         await self.events.send(TurnClosed(record))
@@ -369,7 +369,7 @@ class Session:
     async def _fail_turn(self, turn: int, reason: str) -> None:
         record = self._records.pop(turn)
         record.status = "failed"
-        self._open_turn = 0
+        self._open_turn, self._words = 0, ""
         await self._responder.dismiss()
         await self.events.send(UserStopped(turn, self._hearing.position / SAMPLES_PER_MS))
         await self.events.send(TurnFailed(turn, reason))
