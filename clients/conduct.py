@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -31,11 +30,6 @@ from clients.summary import spread
 from pipeline.config import Config
 from pipeline.interruption import Interruption, classify
 from pipeline.ports import RATE_HZ, InputError, Voice
-from pipeline.session import Stages
-from pipeline.speak import SpeechLink
-
-if TYPE_CHECKING:
-    from server.app import Server
 
 PHRASES = ("What is the capital of France?", "Stop.", "Uh-huh.")
 LAST_VOICE = "a voice"
@@ -232,20 +226,8 @@ async def _hear_nothing(
             speech = await server.voice.speak(PHRASES[0])
             voice = Sound(LAST_VOICE, resample(speech.samples, speech.rate_hz, RATE_HZ))
             return await listen(
-                stages_of(server),
+                server.new_stages(),
                 config,
                 chain(quiet, [voice]),
                 lambda done_s: bars.update(bar, completed=done_s, minutes=done_s / 60),
             )
-
-
-def stages_of(server: Server) -> Stages:
-    """What the server gives a session, for one of another clock."""
-    models, speech = server.models, server.config.speech
-    return Stages(
-        activity=models.vad.open(),
-        turn_end=models.turn_end,
-        recogniser=models.recogniser,
-        language_model=models.language_model,
-        speech=SpeechLink(server.speech_url, speech.voice, speech.rate_hz),
-    )

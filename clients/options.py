@@ -16,7 +16,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models and settings")
     where = "a store entry, a local folder or a hub id"
     group.add_argument("--asr", metavar="MODEL", help=f"speech recognition: {where}")
-    group.add_argument("--llm", metavar="MODEL", help=f"language model: {where}")
+    group.add_argument("--llm", metavar="MODEL", help=f"language model: {where}, or openai:URL#MODEL")
     group.add_argument("--voice", metavar="NAME", help="the voice that answers")
     group.add_argument("--speech", metavar="URL", help="another server of the ElevenLabs protocol, ws://...")
     group.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML")

@@ -30,6 +30,7 @@ from pipeline.ports import (
     Message,
     Prompt,
     StageError,
+    Token,
     VoiceActivity,
 )
 from pipeline.timing import Mark, loop_clock
@@ -159,9 +160,10 @@ class SequentialAssistant:
         conversation = self.language_model.open()
         pieces: list[str] = []
         try:
-            async for token in conversation.generate(Prompt(tuple(messages)), self.max_tokens):
-                moments.setdefault(Mark.FIRST_TOKEN.value, loop_clock())
-                pieces.append(token.text)
+            async for part in conversation.generate(Prompt(tuple(messages)), self.max_tokens):
+                if isinstance(part, Token):
+                    moments.setdefault(Mark.FIRST_TOKEN.value, loop_clock())
+                    pieces.append(part.text)
         finally:
             await conversation.close()
         moments[Mark.FIRST_PHRASE.value] = loop_clock()

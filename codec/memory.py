@@ -149,7 +149,7 @@ class EchoicMemory:
             segment.wipe()
         self._settled = self._window.snapshot()
 
-    def fused(self, now_s: float, but: Container[int] = ()) -> FusedState:
+    def fused(self, now_s: float, but: Container[str] = ()) -> FusedState:
         """What a reply that begins now may know, ``but`` some messages. A sick window is dropped and counted."""
         self.expire(now_s)
         segments = tuple(one for one in self._settled.closed if one.message not in but)

@@ -21,13 +21,13 @@ class SegmentState:
     """The compressed state of one segment: int8 ``values`` [k, c] times ``scale``, of ``tokens`` tokens.
 
     It is int8 from the moment it exists, so that what is stored, sent and injected are the same numbers.
-    ``message``: the number of the message it is part of, where messages are numbered.
+    ``message``: the key of the message it is part of, where messages have keys.
     """
 
     values: Tensor
     scale: float
     tokens: int
-    message: int = field(default=-1, compare=False)
+    message: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, slots: Tensor, tokens: int) -> SegmentState:

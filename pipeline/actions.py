@@ -79,11 +79,22 @@ class Reopen:
 
 @dataclass(frozen=True, slots=True)
 class EndTurn:
-    """The turn is over without a reply: there were no words, or the words were "stop"."""
+    """The turn is over without a reply: there were no words, or the words were "stop".
+
+    ``kept``: the words are remembered, because the client asks for the reply itself.
+    """
 
     turn: int
     ended_by: EndedBy
     text: str = ""
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTurn:
+    """The client threw away the sound of this turn."""
+
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,7 @@ Action = (
     | Commit
     | Reopen
     | EndTurn
+    | ForgetTurn
     | FailTurn
     | PausePlayback
     | ResumePlayback

@@ -28,7 +28,7 @@ class AsrConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class LlmConfig:
-    """The language model. ``model``: a store entry, a local folder or a hub id."""
+    """The language model. ``model``: a store entry, a local folder, a hub id, or ``openai:URL#MODEL``."""
 
     model: str = "smollm2-135m-instruct"
     device: str = "auto"
@@ -78,14 +78,18 @@ class ListenConfig:
     pause_ms: int = 96
     preroll_ms: int = 400
     gap_ms: int = 600  # no frame for this long while speech is open counts as silence
+    buffered_ms: float = 5_000.0  # live sound that waits longer than this is worth less than the sound after it
 
 
 @dataclass(frozen=True, config=_STRICT)
 class TurnConfig:
     """When a turn ends, and what interrupts a reply. Milliseconds."""
 
+    replies: bool = True  # False: a turn is transcribed, and answered only when the client asks for it
+    interrupts: bool = True  # False: a reply is heard out, whoever speaks over it
     drafts: bool = True
     max_drafts: int = 4
+    fixed_wait_ms: int = 0  # above 0: silence this long ends a turn, whatever the evidence
     shortest_wait_ms: int = 224
     undecided_wait_ms: int = 800
     statement_wait_ms: int = 1250  # people go on after a statement more often than after a question
@@ -113,12 +117,33 @@ class PlaybackConfig:
 
 @dataclass(frozen=True, config=_STRICT)
 class ServerConfig:
-    """The doors."""
+    """The doors. ``cert`` and ``cert_key`` are PEM files; with them the server speaks TLS only."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=0, ge=0, le=65_535)
+    origins: tuple[str, ...] = ()  # web pages from elsewhere that may connect, "https://app.example"; "*" is any
+    cert: str = ""
+    cert_key: str = ""
     max_sessions: int = 8
+    finish_s: float = 10.0  # a server that stops lets running turns go on for so long, then cuts them
     close_deadline_s: float = 5.0
+
+
+@dataclass(frozen=True, config=_STRICT)
+class LimitsConfig:
+    """What one client may ask of the server."""
+
+    message_bytes: int = Field(default=16 * 1024 * 1024, gt=0)  # the protocol allows 15 MiB of audio in one append
+    bytes_per_s: float = Field(default=4_000_000, gt=0)  # a client that sends more is read more slowly
+    events_per_s: float = Field(default=1_000, gt=0)
+    session_s: float = Field(default=86_400, gt=0)
+    sessions_per_key: int = Field(default=8, gt=0)
+    unsent_ms: float = Field(default=5_000, gt=0)  # sound that a client has not taken; above, it is sent away
+    resume_s: float = Field(default=30, gt=0)  # how long a session waits for a client that asked for it
+    open_s: float = Field(default=10, gt=0)  # for the request and the handshake
+    close_s: float = Field(default=2, gt=0)  # for the closing handshake with a client that may be gone
+    ping_s: float = Field(default=20, gt=0)  # how often, and how long a pong may take
+    secret_s: int = Field(default=600, gt=0)  # how long a client secret opens the door, unless asked otherwise
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -133,6 +158,7 @@ class Config:
     turn: TurnConfig = field(default_factory=TurnConfig)
     playback: PlaybackConfig = field(default_factory=PlaybackConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
 
 
 def load_config(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:

@@ -89,6 +89,8 @@ def ending_of(text: str) -> Ending:
 
 def wait_ms(evidence: Evidence, config: TurnConfig) -> float:
     """Milliseconds of silence after which this turn is over; never above the longest wait of its kind."""
+    if config.fixed_wait_ms:
+        return config.fixed_wait_ms
     ending = ending_of(evidence.text)
     if ending is Ending.DICTATION:
         return config.dictation_wait_ms

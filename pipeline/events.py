@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pipeline.ports import PromptRead, ToolCall
 from pipeline.timing import TurnRecord
 
 ReplyStatus = Literal["completed", "cancelled", "failed", "incomplete"]
@@ -20,10 +21,10 @@ class UserStarted:
 
 @dataclass(frozen=True, slots=True)
 class UserStopped:
-    """The user's turn is over; its last speech sample was at ``end_ms`` of session audio."""
+    """The user's turn is over at ``end_ms`` of session audio; None where the client said so, not the sound."""
 
     turn: int
-    end_ms: float
+    end_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ class UserWords:
 
 
 @dataclass(frozen=True, slots=True)
+class UserTail:
+    """The newest words of the user, which may still change; they stand behind the certain ones."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TurnReopened:
     """The turn was announced as over, but the user goes on and nothing of the reply was heard."""
 
@@ -52,9 +61,25 @@ class TurnReopened:
 
 @dataclass(frozen=True, slots=True)
 class ReplyStarted:
-    """A reply to the turn begins."""
+    """A reply to the turn begins; ``key`` is that of the request it comes from, "" for a spoken turn's."""
 
     turn: int
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRefused:
+    """The reply that was asked for cannot be: another one is going on."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyCalled:
+    """The reply asks for a tool."""
+
+    turn: int
+    call: ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +88,16 @@ class ReplyText:
 
     turn: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyWord:
+    """A word of the reply and when it sounds, in milliseconds of the reply's audio."""
+
+    turn: int
+    text: str
+    start_ms: float
+    end_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +111,10 @@ class ReplyAudio:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The reply is over. ``heard`` is what of it the user can have heard; ``error`` says why it failed."""
+    """The reply is over. ``heard`` is what of it the user can have heard; ``error`` says why it failed.
+
+    ``read`` is None where the model does not say how much it read.
+    """
 
     turn: int
     status: ReplyStatus
@@ -84,6 +122,16 @@ class ReplyEnded:
     heard: str
     reply_tokens: int
     error: str = ""
+    read: PromptRead | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NobodySpoke:
+    """Nobody has said anything since the last reply, from ``start_ms`` to ``end_ms``; a reply to that follows."""
+
+    turn: int
+    start_ms: float
+    end_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +154,14 @@ SessionEvent = (
     | UserStopped
     | UserTranscript
     | UserWords
+    | UserTail
     | TurnReopened
+    | NobodySpoke
     | ReplyStarted
+    | ReplyRefused
     | ReplyText
+    | ReplyCalled
+    | ReplyWord
     | ReplyAudio
     | ReplyEnded
     | TurnClosed

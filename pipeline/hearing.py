@@ -20,7 +20,6 @@ from pipeline.timing import Clock
 
 log = logging.getLogger(__name__)
 
-INBOUND_LIMIT_MS = 5_000.0  # live sound that waits longer than this is worth less than the sound after it
 KEPT_S = 30
 # A detector's state drifts while nothing is said: after minutes of noise it notices speech half a second late.
 # After so long a quiet it listens afresh.
@@ -34,7 +33,7 @@ class Hearing:
         self.listener = Listener(config)
         self.kept = PreRoll(KEPT_S * RATE_HZ, RATE_HZ)
         self._inbound: Channel[AudioChunk] = Channel(
-            "inbound audio", INBOUND_LIMIT_MS, Overflow.DROP_OLDEST, size=lambda chunk: chunk.duration_ms
+            "inbound audio", config.buffered_ms, Overflow.DROP_OLDEST, size=lambda chunk: chunk.duration_ms
         )
         self._activity = activity
         self._clock = clock
@@ -67,6 +66,18 @@ class Hearing:
         self._arrivals.append((chunk.end, self._last_arrival))
         self._caught_up.clear()
         await self._inbound.send(chunk)
+
+    async def push_all(self, samples: Samples) -> None:
+        """More sound, none of which may be lost however fast it comes: waits until what came before is heard."""
+        await self._caught_up.wait()
+        await self.push(samples)
+
+    async def hear_out(self) -> None:
+        """Returns once every sample that came was listened to; the last frame is filled up with silence."""
+        missing = -self._received % VAD_FRAME_SAMPLES
+        if missing:
+            await self.push(np.zeros(missing, np.float32))
+        await self._caught_up.wait()
 
     async def close(self) -> None:
         """No more sound will come."""

@@ -27,15 +27,19 @@ class Listener:
     """
 
     def __init__(self, config: ListenConfig) -> None:
-        self._start = config.start_probability
-        self._stop = config.stop_probability
-        self._start_frames = max(1, round(config.start_ms / FRAME_MS))
-        self._pause_frames = max(1, round(config.pause_ms / FRAME_MS))
+        self.configure(config)
         self._voice = _Voice.SILENT
         self._run = 0  # frames in a row that speak for a change
         self._clearest = 0.0
         self.position = 0
         self.last_speech = 0
+
+    def configure(self, config: ListenConfig) -> None:
+        """Other limits from the next frame on."""
+        self._start = config.start_probability
+        self._stop = config.stop_probability
+        self._start_frames = max(1, round(config.start_ms / FRAME_MS))
+        self._pause_frames = max(1, round(config.pause_ms / FRAME_MS))
 
     @property
     def speaking(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.history import History
+from pipeline.history import History, reply_key, user_key
 from pipeline.ports import Prompt
 from pipeline.timing import Clock, TurnRecord
 
@@ -26,14 +26,14 @@ class Memory:
     def __init__(self, history: History, echoic: EchoicMemory | None, clock: Clock, *, private: bool) -> None:
         self.history, self.private = history, private
         self._echoic, self._clock = echoic, clock
-        self._committed = (0, 0)  # the number behind the turn's messages, and the era of the window
+        self._answered: tuple[str, ...] = ()  # the keys of the committed turn's text, the newest last
+        self._era = 0  # of the window when the turn was committed
 
-    def prompt(self, text: str, *, open: bool = False) -> Prompt:
-        """What the model reads to answer this."""
-        prompt = self.history.prompt(text, open=open)
+    def with_state(self, prompt: Prompt) -> Prompt:
+        """The prompt of this conversation, with the state of what was said and is not in its text."""
         if self._echoic is None:
             return prompt
-        state = self._echoic.fused(self._clock(), but=self.history.numbers)
+        state = self._echoic.fused(self._clock(), but=self.history.keys)
         return replace(prompt, state=state) if state.segments else prompt
 
     def measure(self, record: TurnRecord) -> None:
@@ -55,28 +55,27 @@ class Memory:
         if self._echoic is not None:
             self._echoic.unhear(self._clock())
 
-    def commit(self, text: str) -> None:
+    def commit(self, turn: int, text: str) -> None:
         """This is a turn: the text that is answered is remembered."""
-        self.history.add_user(text)
-        self._committed = self.history.numbers.stop, self._echoic.era if self._echoic else 0
+        self.history.add_user(text, user_key(turn))
+        self._answered = self.history.keys
+        self._era = self._echoic.era if self._echoic else 0
 
-    def settle(self, message: Sequence[SegmentState], reply: Sequence[SegmentState], heard: str) -> None:
-        """The turn is over: its message and what was heard of the reply."""
-        number, era = self._committed
-        if not self.private:
-            self.history.add_reply(heard)
+    def settle(self, turn: int, message: Sequence[SegmentState], reply: Sequence[SegmentState]) -> None:
+        """The turn is over: its message and what was heard of the reply come to rest, and in private mode its text
+        goes. Words that call for a tool stay until its output is answered."""
         if self._echoic is not None:
             # Words that went silent for too long while the reply was made are gone, and do not come back.
-            kept = message if self._echoic.era == era else ()
-            self._settle(kept, number - 1)
-            self._settle(reply, number)
-        if self.private:
-            self.history.forget(number)
+            self._settle(message if self._echoic.era == self._era else (), next(reversed(self._answered), ""))
+            self._settle(reply, reply_key(turn))
+        if self.private and not self.history.holds(reply_key(turn)):
+            for key in self._answered:
+                self.history.remove(key)
 
-    def _settle(self, segments: Sequence[SegmentState], number: int) -> None:
+    def _settle(self, segments: Sequence[SegmentState], key: str) -> None:
         if self._echoic is not None and segments:
             now = self._clock()
-            self._echoic.hear([replace(segment, message=number) for segment in segments], now)
+            self._echoic.hear([replace(segment, message=key) for segment in segments], now)
             self._echoic.settle(now)
 
     def touch(self) -> None:
@@ -93,4 +92,5 @@ class Memory:
         if self._echoic is not None:
             self._echoic.clear()
         if self.private:
-            self.history.forget(self.history.numbers.stop)
+            for key in self.history.keys:
+                self.history.remove(key)

@@ -35,6 +35,8 @@ class Playback:
         self._running = asyncio.Event()
         self._running.set()
         self._faded = False
+        self._finished = False
+        self._stopped_at: int | None = None
         self.words: list[WordTime] = []
         self.gaps = 0
 
@@ -47,6 +49,7 @@ class Playback:
                 await self._send_slice(self._slice_bytes)
         while self._buffer:
             await self._send_slice(min(len(self._buffer), self._slice_bytes))
+        self._finished = True
         await self._until(self._began + self._sent / self._rate_hz)
 
     def pause(self) -> None:
@@ -60,16 +63,34 @@ class Playback:
             self._began = max(self._began, self._clock() - self._sent / self._rate_hz)
             self._running.set()
 
+    def stop(self) -> None:
+        """No more of it will be heard than was heard by now."""
+        self._stopped_at = self.heard_samples()
+
     def heard_samples(self) -> int:
         """How many samples of the reply can have been heard by now."""
-        if not self._sent:
-            return 0
+        if self._stopped_at is not None or not self._sent:
+            return self._stopped_at or 0
         return max(0, min(self._sent, int((self._clock() - self._began) * self._rate_hz)))
 
-    def heard_text(self) -> str:
-        """The words heard to their end."""
+    def heard_text(self, text: str, limit_ms: float | None = None) -> str:
+        """What of the reply's ``text`` was heard by now, and within the limit: the words heard to their end.
+
+        A voice that does not say when its words are spoken is taken to speak evenly.
+        """
         heard = self.heard_samples()
-        return " ".join(word.text for word in self.words if word.end <= heard)
+        if limit_ms is not None:
+            heard = min(heard, int(limit_ms * self._rate_hz / 1000))
+        if self._finished and heard == self._sent:
+            return text
+        if self.words:
+            return " ".join(word.text for word in self.words if word.end <= heard)
+        parts, made = text.split(), self._sent + self._waiting_samples
+        return " ".join(parts[: len(parts) * heard // made]) if made else ""
+
+    @property
+    def _waiting_samples(self) -> int:
+        return len(self._buffer) // BYTES_PER_SAMPLE
 
     async def _send_slice(self, size: int) -> None:
         await self._hold_while_paused(size)

@@ -6,7 +6,7 @@ the adapter's business (a Worker, a socket). Sound is float32 mono at 16 kHz, sh
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codec.window import FusedState, SegmentState
 
 Samples = NDArray[np.float32]
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 
 RATE_HZ = 16_000
 VAD_FRAME_SAMPLES = 512
@@ -45,22 +45,51 @@ class StageError(EchoicError):
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may ask for; ``parameters`` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The model asks for a function; ``arguments`` is a JSON object as text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation as the model reads it."""
+    """One message of a conversation as the model reads it.
+
+    ``calls`` are what an assistant's message asks for; ``call_id`` says which of them a tool's message answers.
+    """
 
     role: Role
     text: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+
+
+ANY_TOOL = "required"
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """What the model reads. ``open``: the last message is still being spoken, more of it may follow.
 
+    ``must_call`` is "" where the model may choose, ANY_TOOL, or the name of the tool that it has to call.
     ``state``: what was said before and is not among the messages; it is seen from the last message on.
     """
 
     messages: tuple[Message, ...]
     open: bool = False
+    tools: tuple[Tool, ...] = ()
+    must_call: str = ""
     state: FusedState | None = None
 
 
@@ -87,6 +116,14 @@ class Token:
 
     id: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRead:
+    """How many tokens the prompt of a reply is, and how many of them did not have to be read any more."""
+
+    tokens: int
+    cached: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +184,12 @@ class Conversation(Protocol):
     async def prefill(self, prompt: Prompt) -> Prefill:
         """Read as much of the prompt as cannot change any more, ahead of time."""
 
-    def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
-        """Stream the reply to the prompt; closing the iterator stops the model."""
+    def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token | ToolCall | PromptRead, None]:
+        """Stream the reply to the prompt; closing the iterator stops the model.
+
+        A call of a tool of the prompt comes as a ToolCall, its tokens without text. A PromptRead comes once, where
+        the model can tell.
+        """
 
     @property
     def text_done(self) -> float | None:

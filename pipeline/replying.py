@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
 from pipeline.actions import Draft
 from pipeline.config import PlaybackConfig
-from pipeline.events import ReplyAudio, ReplyEnded, ReplyStarted, ReplyStatus, ReplyText, SessionEvent
+from pipeline.events import (
+    ReplyAudio,
+    ReplyCalled,
+    ReplyEnded,
+    ReplyStarted,
+    ReplyStatus,
+    ReplyText,
+    ReplyWord,
+    SessionEvent,
+)
+from pipeline.frames import SpokenAudio
 from pipeline.playback import Playback
+from pipeline.ports import ToolCall
 from pipeline.respond import PreparedReply, Reply, Responder
 from pipeline.speak import SpeechLink
 from pipeline.timing import Clock, Mark, TurnRecord
@@ -21,6 +32,7 @@ Emit = Callable[[SessionEvent], Awaitable[None]]
 class WayOut:
     """How a reply gets out: ``link`` is None for one that is only written.
 
+    ``key`` names the request that the reply answers; ``on_call`` is told of a call before the client is.
     ``on_verdict`` gets the model's probability that the user was done, ``on_ready`` says that the first audio is
     made (or that there is none to wait for), ``clear_to_speak`` is awaited right before it leaves, the last chance
     to see that the user goes on, and ``on_heard`` is called as it leaves.
@@ -29,7 +41,9 @@ class WayOut:
     link: SpeechLink | None
     rate_hz: int
     playback: PlaybackConfig
+    key: str
     emit: Emit
+    on_call: Callable[[ToolCall], None]
     on_verdict: Callable[[float], Awaitable[None]]
     on_ready: Callable[[], Awaitable[None]]
     clear_to_speak: Callable[[], Awaitable[None]]
@@ -54,6 +68,7 @@ class Replying:
         self._committed = asyncio.Event()
         self._reply: Reply | None = None
         self._playback: Playback | None = None
+        self._heard_limit_ms: float | None = None
 
     async def run(self, responder: Responder) -> None:
         """Prepare, wait for the commit, let out. Raises StageError when the committed reply broke."""
@@ -63,7 +78,7 @@ class Replying:
             work.create_task(self._report())
             await self._committed.wait()
             assert self._reply is not None
-            await self._out.emit(ReplyStarted(self.draft.turn))
+            await self._out.emit(ReplyStarted(self.draft.turn, self._out.key))
             self.announced = True
             work.create_task(self._show(self._reply))
             if self._out.link is not None:
@@ -89,17 +104,32 @@ class Replying:
         if self._playback is not None:
             self._playback.resume()
 
+    @property
+    def playback(self) -> Playback | None:
+        """What plays it; None before that, and where nothing is spoken."""
+        return self._playback
+
+    def limit_heard(self, ms: float) -> None:
+        """The client says that it played no more of the reply than this."""
+        self._heard_limit_ms = ms
+
     def heard_text(self) -> str:
-        """What of the reply can have been heard by now; all that was written where nothing is spoken."""
-        if self._playback is not None:
-            return self._playback.heard_text()
-        return ""
+        """What of the reply can have been heard by now; nothing of one that is only written."""
+        if self._playback is None or self._reply is None:
+            return ""
+        return self._playback.heard_text(self._reply.text, self._heard_limit_ms)
 
     def ended(self, status: ReplyStatus, error: str = "") -> ReplyEnded:
         """The event that closes the reply."""
+        if self._playback is not None:
+            self._playback.stop()
         text = self._reply.text if self._reply is not None else ""
-        heard = text if status == "completed" else self.heard_text()
-        return ReplyEnded(self.draft.turn, status, text, heard, self.prepared.tokens, error)
+        cut = status in ("cancelled", "failed") or self._heard_limit_ms is not None
+        heard = self.heard_text() if cut else text
+        if status == "completed" and self._reply is not None and self._reply.cut_short:
+            status = "incomplete"
+        turn, prepared = self.draft.turn, self.prepared
+        return ReplyEnded(turn, status, text, heard, prepared.tokens, error, prepared.read)
 
     async def _report(self) -> None:
         await self.prepared.verdict_ready.wait()
@@ -109,12 +139,25 @@ class Replying:
         await self._out.on_ready()
 
     async def _show(self, reply: Reply) -> None:
-        async for text in reply.words():
-            await self._out.emit(ReplyText(self.draft.turn, text))
+        turn = self.draft.turn
+        async for part in reply.parts():
+            if isinstance(part, str):
+                await self._out.emit(ReplyText(turn, part))
+            else:
+                self._out.on_call(part)
+                await self._out.emit(ReplyCalled(turn, part))
 
     async def _speak(self, reply: Reply, rate_hz: int) -> None:
         self._playback = Playback(self._out.playback, self._clock, self._send, rate_hz)
-        await self._playback.play(reply.audio())
+        await self._playback.play(self._announced(reply.audio(), rate_hz))
+
+    async def _announced(self, pieces: AsyncIterator[SpokenAudio], rate_hz: int) -> AsyncIterator[SpokenAudio]:
+        """The sound, after its words have been told."""
+        per_ms = rate_hz / 1000
+        async for piece in pieces:
+            for word in piece.words:
+                await self._out.emit(ReplyWord(self.draft.turn, word.text, word.start / per_ms, word.end / per_ms))
+            yield piece
 
     async def _send(self, pcm: bytes, rate_hz: int) -> None:
         if not self._heard:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import AsyncIterator, Callable
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from pipeline.channel import Channel, ChannelClosed
 from pipeline.frames import SpokenAudio
-from pipeline.memory import Memory
-from pipeline.ports import Conversation, Exchange, Prompt, StageError
+from pipeline.ports import Conversation, Exchange, Prompt, PromptRead, StageError, Token, ToolCall
 from pipeline.speak import SpeechContext, SpeechLink
 from pipeline.timing import Clock, Mark, TurnRecord
 
@@ -29,53 +28,53 @@ MADE_AHEAD_MS = 60_000.0
 class Responder:
     """The language model's side of one conversation: reads ahead, drafts, and keeps the two apart."""
 
-    def __init__(self, conversation: Conversation, memory: Memory, max_tokens: int) -> None:
-        self._memory = memory
+    def __init__(self, conversation: Conversation, max_tokens: int) -> None:
         self._conversation = conversation
         self._max_tokens = max_tokens
         self._reading = asyncio.Lock()
 
-    async def read_ahead(self, text: str, record: TurnRecord | None) -> None:
-        """Prefill the history and what the user has said so far; does nothing while a draft has the model."""
+    async def read_ahead(self, prompt: Prompt, record: TurnRecord | None) -> Segments:
+        """Prefill the history and what the user has said so far; does nothing while a draft has the model.
+
+        Returns what the user has said, as segments.
+        """
         if self._reading.locked():
-            return
+            return ()
         async with self._reading:
-            done = await self._conversation.prefill(self._memory.prompt(text, open=True))
-        self._memory.said(done.said)
+            done = await self._conversation.prefill(prompt)
         if record is not None:
             record.prefilled_tokens += done.computed
             record.cropped_tokens += done.cropped
+        return done.said
 
-    async def reply_tokens(
+    async def generate(
         self,
         prompt: Prompt,
+        max_tokens: int,
         on_first: Callable[[float | None], None],
         on_last: Callable[[Exchange | None], None],
-    ) -> AsyncIterator[str]:
-        """The reply's text as it is generated; ``on_first`` gets the model's verdict on the user's being done.
+    ) -> AsyncIterator[Token | ToolCall | PromptRead]:
+        """The reply as it is generated; ``on_first`` gets the model's verdict on the user's being done.
 
-        ``on_last`` gets the states of message and reply, however the reply ends.
+        ``on_last`` gets the states of message and reply, however it ends. ``max_tokens`` lowers the configured
+        limit; 0 leaves it.
         """
+        most = min(max_tokens or self._max_tokens, self._max_tokens)
         async with self._reading:
-            stream = self._conversation.generate(prompt, self._max_tokens)
+            stream = self._conversation.generate(prompt, most)
             try:
                 first = True
-                async for token in stream:
+                async for part in stream:
                     if first:
                         on_first(self._conversation.text_done)
                         first = False
-                    yield token.text
+                    yield part
             finally:
                 await stream.aclose()
                 on_last(self._conversation.exchange)
 
-    async def remember(self, reply: PreparedReply, heard: str) -> None:
-        """The turn is over: it becomes what the memory keeps of it."""
-        message, spoken = await self._segments(reply, heard)
-        self._memory.settle(message, spoken, heard)
-        await self.dismiss()
-
-    async def _segments(self, reply: PreparedReply, heard: str) -> tuple[Segments, Segments]:
+    async def segments(self, reply: PreparedReply, heard: str) -> tuple[Segments, Segments]:
+        """The turn's message, and what was heard of its reply; nothing where the model has no codec."""
         if reply.exchange is None:
             return (), ()
         try:
@@ -85,10 +84,8 @@ class Responder:
             log.warning("the turn leaves no state: %s", error)
             return (), ()
 
-    async def dismiss(self) -> None:
-        """No turn is going on: in private mode the model overwrites what it holds of the last one."""
-        if not self._memory.private:
-            return
+    async def forget(self) -> None:
+        """The model overwrites what it holds of what was said."""
         try:
             async with self._reading:
                 await self._conversation.forget()
@@ -97,7 +94,6 @@ class Responder:
 
     async def close(self) -> None:
         """Free the model's memory of the conversation."""
-        await self.dismiss()
         await self._conversation.close()
 
 
@@ -107,8 +103,9 @@ class PreparedReply:
     ``prepare`` does the work and never raises StageError: a failed stage is kept until somebody wants the reply.
     """
 
-    def __init__(self, prompt: Prompt, record: TurnRecord, clock: Clock) -> None:
+    def __init__(self, prompt: Prompt, record: TurnRecord, clock: Clock, max_tokens: int = 0) -> None:
         self.prompt = prompt
+        self.read: PromptRead | None = None
         self.text_done: float | None = None
         self.tokens = 0
         self.exchange: Exchange | None = None
@@ -116,8 +113,9 @@ class PreparedReply:
         self.verdict_ready = asyncio.Event()
         self._record = record
         self._clock = clock
-        self._text: list[str] = []
-        self._text_grew = asyncio.Event()
+        self._max_tokens = max_tokens
+        self._said: list[str | ToolCall] = []
+        self._more_said = asyncio.Event()
         self._pieces: Channel[SpokenAudio] = Channel("reply", MADE_AHEAD_MS, size=lambda piece: piece.duration_ms)
         self._failure: StageError | None = None
         self._finished = False
@@ -137,7 +135,7 @@ class PreparedReply:
             self._failure = stage_error_in(failed)
         finally:
             self._finished = True
-            self._text_grew.set()
+            self._more_said.set()
             self.verdict_ready.set()
             self.something_ready.set()
             await self._pieces.close()
@@ -153,20 +151,34 @@ class PreparedReply:
 
     def tokens_within(self, heard: str) -> int:
         """How many tokens of the reply make up what was heard of it."""
-        lengths = itertools.accumulate(len(text) for text in self._text)
+        lengths = accumulate(len(part) for part in self._said if isinstance(part, str))
         return sum(length <= len(heard) for length in lengths)
 
     async def _generate(self, responder: Responder, context: SpeechContext | None) -> None:
-        async for text in responder.reply_tokens(self.prompt, self._first_token, self._last_token):
-            self.tokens += 1
-            self._text.append(text)
-            self._text_grew.set()
-            if context is None:
-                self.something_ready.set()
-            else:
-                await context.say(text)
+        async for part in responder.generate(self.prompt, self._max_tokens, self._first_token, self._last_token):
+            match part:
+                case Token(text=text):
+                    self.tokens += 1
+                    await self._say(text, context)
+                case ToolCall():
+                    self._say_no_words(part)
+                case PromptRead():
+                    self.read = part
         if context is not None:
             await context.finish()
+
+    async def _say(self, text: str, context: SpeechContext | None) -> None:
+        self._said.append(text)
+        self._more_said.set()
+        if context is None:
+            self.something_ready.set()
+        else:
+            await context.say(text)
+
+    def _say_no_words(self, call: ToolCall) -> None:
+        self._said.append(call)
+        self._more_said.set()
+        self.something_ready.set()
 
     async def _collect(self, context: SpeechContext) -> None:
         async for piece in context.audio():
@@ -205,26 +217,30 @@ class Reply:
     @property
     def text(self) -> str:
         """The reply so far, as the model wrote it."""
-        return "".join(self._draft._text)
+        return "".join(part for part in self._draft._said if isinstance(part, str))
 
     @property
-    def tokens(self) -> int:
-        """How many tokens it has so far."""
-        return self._draft.tokens
+    def cut_short(self) -> bool:
+        """Whether the limit that was asked for ended it."""
+        return 0 < self._draft._max_tokens <= self._draft.tokens
 
-    async def words(self) -> AsyncIterator[str]:
-        """The text as it grows, from its beginning. Raises StageError where the model or the voice failed."""
+    async def parts(self) -> AsyncIterator[str | ToolCall]:
+        """The words and calls as they come, from the beginning. Raises StageError where the model failed."""
         draft, shown = self._draft, 0
         while True:
-            draft._text_grew.clear()
-            new = draft._text[shown:]
+            draft._more_said.clear()
+            new = draft._said[shown:]
             shown += len(new)
-            if new:
-                yield "".join(new)
-            elif draft._finished:
-                break
-            else:
-                await draft._text_grew.wait()
+            for of_words, parts in groupby(new, lambda part: isinstance(part, str)):
+                if of_words:
+                    yield "".join(str(part) for part in parts)
+                else:
+                    for call in parts:
+                        yield call
+            if not new:
+                if draft._finished:
+                    break
+                await draft._more_said.wait()
         if draft._failure is not None:
             raise draft._failure
 

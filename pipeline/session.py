@@ -21,6 +21,7 @@ from pipeline.actions import (
     FailTurn,
     FinishHearing,
     ForgetHeard,
+    ForgetTurn,
     Hear,
     Judge,
     PausePlayback,
@@ -28,6 +29,7 @@ from pipeline.actions import (
     ResumePlayback,
 )
 from pipeline.channel import Channel, ChannelClosed
+from pipeline.client_requests import ClientRequests, Desk
 from pipeline.config import Config
 from pipeline.events import (
     ReplyAudio,
@@ -38,20 +40,25 @@ from pipeline.events import (
     TurnReopened,
     UserStarted,
     UserStopped,
+    UserTail,
     UserTranscript,
     UserWords,
 )
 from pipeline.frames import Partial, SpeechPaused, VoiceEvent
 from pipeline.hearing import Hearing
-from pipeline.history import History
+from pipeline.history import History, user_key
 from pipeline.memory import Memory
 from pipeline.ports import RATE_HZ, LanguageModel, Recogniser, StageError, TurnEnd, VoiceActivity
+from pipeline.push_to_talk import HeldSound
+from pipeline.replies import Replies
 from pipeline.replying import Replying, WayOut
-from pipeline.respond import PreparedReply, Responder, stage_error_in
+from pipeline.requests import ReplyRequest, TurnDetection
+from pipeline.respond import Responder
 from pipeline.speak import SpeechLink
 from pipeline.timing import Clock, EndedBy, Mark, TurnRecord
 from pipeline.transcribe import Transcriber
-from pipeline.turns import Floor, TurnKeeper, spoken_form
+from pipeline.turns import TurnKeeper
+from pipeline.utterance import Floor, spoken_form
 
 log = logging.getLogger(__name__)
 
@@ -85,19 +92,20 @@ class Session:
         self.events: Channel[SessionEvent] = Channel("session events", MOST_EVENTS)
         self._stages = stages
         self._config = config
+        self._listen = config.listen
         self._clock = clock
         self._keeper = TurnKeeper(config.turn, config.listen.gap_ms)
         self._hearing = Hearing(config.listen, stages.activity, clock)
         self._transcriber = Transcriber(stages.recogniser, tick_ms=config.asr.tick_ms)
+        self._held = HeldSound(self._hearing, self._transcriber, self._begin_held_turn)
         model = stages.language_model
         self.history = History(config.llm.instructions, config.llm.history_tokens, model.count_tokens)
         private = config.memory.mode == "echoic"
         self._memory = Memory(self.history, model.new_memory(), clock, private=private)
-        self._responder = Responder(model.open(), self._memory, config.llm.max_tokens)
+        self._responder = Responder(model.open(), config.llm.max_tokens)
+        self._replies = Replies(self._responder, self._memory, clock, self.events.send)
         self._actions: Channel[Action | _ReplyOver] = Channel("actions", MOST_ACTIONS)
         self._records: dict[int, TurnRecord] = {}
-        self._replies: dict[int, Replying] = {}
-        self._written: set[int] = set()  # turns whose reply is not spoken
         self._last_pause = (0, 0.0)
         self._heard_until = 0  # the sound of the committed turn
         self._open_turn = 0
@@ -106,14 +114,23 @@ class Session:
         self._something_to_read = asyncio.Event()
         self._something_to_read.set()  # the instructions
         self._finishing: asyncio.Task[None] | None = None
+        desk = Desk(self._keeper, self.history, self._replies, self._records, self.events, self._ask_for, clock)
+        self._requests = ClientRequests(desk, self._hearing, self._held, self._answer_aside, self._spawn)
         self._tasks: asyncio.TaskGroup | None = None
+        self._audience = asyncio.Event()
+        self._audience.set()
+
+    # --- from outside ---
 
     @property
     def private(self) -> bool:
         """Whether no words of a turn outlive it."""
         return self._memory.private
 
-    # --- from outside ---
+    @property
+    def idle(self) -> bool:
+        """Whether no turn is open and no reply is under way; so it is once the session is closed."""
+        return not self._records or self._actions.closed
 
     async def run(self) -> None:
         """Converse until ``close``. An exception that is no StageError is a bug and ends the session."""
@@ -128,40 +145,71 @@ class Session:
         finally:
             await self.events.close()
             self._memory.clear()
+            await self._dismiss()
             await self._responder.close()
 
     async def close(self) -> None:
         """End the conversation: running replies are cancelled, ``run`` returns."""
         await self._actions.close()
 
+    def hold(self) -> None:
+        """Nobody is there to listen: replies are made, but their sound waits where it is."""
+        self._audience.clear()
+
+    def release(self) -> None:
+        """Somebody listens again: replies go on from the exact sample."""
+        self._audience.set()
+
     async def hear(self, samples: Samples) -> None:
-        """More sound from the user, float32 mono at 16 kHz."""
-        await self._hearing.push(samples)
+        """More sound from the user, float32 mono at 16 kHz. With push to talk it waits until it can be kept."""
+        if self._requests.detection.push_to_talk:
+            await self._requests.taken.wait()
+            await self._hearing.push_all(samples)
+        else:
+            await self._hearing.push(samples)
 
-    def add_user_text(self, text: str) -> None:
-        """The user typed this; nothing is answered before ``respond``."""
-        self.history.add_user(spoken_form(text))
+    async def configure(self, detection: TurnDetection, defaults: ReplyRequest) -> None:
+        """How turns are told apart from now on, and how those are answered that nobody asks for."""
+        self._replies.defaults = defaults
+        before = self._requests.detection
+        if detection.push_to_talk != before.push_to_talk:
+            await self._requests.clear_sound()
+        self._requests.detection = detection
+        self._keeper.configure(detection.turn(self._config.turn))
+        self._listen = detection.listen(self._config.listen)
+        self._hearing.listener.configure(self._listen)
 
-    async def respond(self, *, spoken: bool = True) -> int:
-        """Answer what is in the history; returns the turn's number. A running reply is cut."""
+    async def commit_sound(self) -> None:
+        """The client says that the user is done; the words are remembered, and nothing is answered."""
+        await self._requests.take_sound()
+
+    async def clear_sound(self) -> None:
+        """The client throws away the sound that is no turn yet."""
+        await self._requests.clear_sound()
+
+    async def respond(self, request: ReplyRequest) -> None:
+        """Answer what is in the history, after the words of sound that was committed before.
+
+        Refused, by an event, while another reply has the floor.
+        """
         self._memory.touch()
-        turn, actions = self._keeper.client_turn()
-        now = self._clock()
-        self._records[turn] = TurnRecord(turn, speech_end_at=now, ended_by=EndedBy.CLIENT, typed=True)
-        self._written |= set() if spoken else {turn}
-        await self._ask_for([*actions, Draft(turn, 1, ""), Commit(turn, 1, "", EndedBy.CLIENT, now)])
-        return turn
+        await self._requests.respond(request)
 
-    async def cancel(self) -> bool:
-        """Cut the running reply; False if there is none."""
-        actions = self._keeper.client_cancel()
-        await self._ask_for(actions)
-        return bool(actions)
+    async def cancel(self, key: str = "", turn: int = 0) -> None:
+        """Cut a reply: the one that was asked for under this key, that of this turn, or the one with the floor."""
+        await self._requests.cancel(key, turn)
+
+    def truncate(self, turn: int, heard_ms: float) -> str | None:
+        """The client played no more of this turn's reply; returns the words heard, None for an unknown reply."""
+        return self._replies.truncate(turn, heard_ms)
 
     # --- loops ---
 
     async def _run_hearing(self) -> None:
         async for frame, events in self._hearing.frames():
+            if self._requests.detection.push_to_talk:
+                self._held.push(frame)
+                continue
             listener = self._hearing.listener
             self._transcriber.push(frame, listener.voiced, listener.clear)
             now = self._clock()
@@ -184,9 +232,12 @@ class Session:
     async def _on_partial(self, partial: Partial) -> None:
         await self._ask_for(self._keeper.on_partial(partial, self._clock()))
         self._let_read(f"{partial.stable} {partial.unstable}")
-        if self._open_turn and len(partial.stable) > len(self._stable):
+        turn = self._turn_being_heard
+        if turn and len(partial.stable) > len(self._stable):
             more, self._stable = partial.stable[len(self._stable) :], partial.stable
-            await self.events.send(UserWords(self._open_turn, more))
+            await self.events.send(UserWords(turn, more))
+        if turn:
+            await self.events.send(UserTail(turn, partial.unstable))
 
     async def _run_reading_ahead(self) -> None:
         """The model reads what was said before, and the user's words while they are still being spoken.
@@ -197,7 +248,7 @@ class Session:
             await self._something_to_read.wait()
             self._something_to_read.clear()
             try:
-                await self._responder.read_ahead(self._words, self._records.get(self._open_turn))
+                await self._replies.read_ahead(self._words, self._records.get(self._turn_being_heard))
             except StageError as error:
                 # Nothing is lost yet: the reply will meet the same failure and fail its turn.
                 log.warning("reading ahead failed: %s", error)
@@ -209,8 +260,12 @@ class Session:
     async def _run_clock(self) -> None:
         while True:
             await asyncio.sleep(TIME_PASSES_S)
-            await self._on_voice(self._hearing.watch(), self._clock())
-            await self._ask_for(self._keeper.on_time(self._clock()))
+            now = self._clock()
+            if not self._requests.detection.push_to_talk:
+                await self._on_voice(self._hearing.watch(), now)
+                await self._ask_for(self._keeper.on_time(now))
+            if not self._open_turn:
+                await self._requests.on_time(now)
             self._watch_memory()
 
     def _watch_memory(self) -> None:
@@ -225,8 +280,8 @@ class Session:
         async for action in self._actions:
             await self._do(action)
             del action  # a turn must not be held here until the next one
-        for reply in list(self._replies.values()):
-            await self._stop(reply)
+        for turn in self._replies.turns():
+            await self._replies.waste(turn)
 
     async def _ask_for(self, actions: list[Action]) -> None:
         for action in actions:
@@ -238,6 +293,31 @@ class Session:
         match action:
             case BeginTurn(turn, start):
                 await self._begin_turn(turn, start)
+            case Hear() | FinishHearing() | ForgetHeard() | Judge():
+                self._attend(action)
+            case Draft():
+                self._prepare(action)
+            case DropDraft(turn):
+                await self._replies.waste(turn)
+            case Commit():
+                await self._commit(action)
+            case Reopen(turn, committed):
+                await self._reopen(turn, committed)
+            case EndTurn():
+                await self._end_turn(action)
+            case FailTurn(turn, reason):
+                await self._fail_turn(turn, reason)
+            case ForgetTurn(turn):
+                await self._forget_turn(turn)
+            case PausePlayback(turn) | ResumePlayback(turn):
+                self._pause(turn, isinstance(action, PausePlayback))
+            case Cut(turn):
+                await self._cut(turn)
+            case _ReplyOver(reply, status, error):
+                await self._finish_reply(reply, status, error)
+
+    def _attend(self, action: Hear | FinishHearing | ForgetHeard | Judge) -> None:
+        match action:
             case Hear(start):
                 self._transcriber.begin(self._hearing.kept.cut(start - self._preroll))
             case FinishHearing(until):
@@ -246,27 +326,10 @@ class Session:
                 self._forget_utterance()
             case Judge(until):
                 self._spawn(self._judge(until))
-            case Draft():
-                self._prepare(action)
-            case DropDraft(turn):
-                await self._drop_draft(turn)
-            case Commit():
-                await self._commit(action)
-            case Reopen(turn, committed):
-                await self._reopen(turn, committed)
-            case EndTurn(turn, ended_by, text):
-                await self._end_turn(turn, ended_by, text)
-            case FailTurn(turn, reason):
-                await self._fail_turn(turn, reason)
-            case PausePlayback(turn) | ResumePlayback(turn):
-                self._hold(turn, isinstance(action, PausePlayback))
-            case Cut(turn):
-                await self._cut(turn)
-            case _ReplyOver(reply, status, error):
-                await self._finish_reply(reply, status, error)
 
     async def _begin_turn(self, turn: int, start: int) -> None:
         self._open_turn, self._stable = turn, ""
+        self._requests.not_idle()
         record = self._records[turn] = TurnRecord(turn)
         record.speech_end, record.speech_end_at = self._last_pause
         await self.events.send(UserStarted(turn, max(0, start - self._preroll) / SAMPLES_PER_MS))
@@ -291,40 +354,35 @@ class Session:
             return
         await self._ask_for(self._keeper.on_judgement(probability, until, self._clock()))
 
-    def _prepare(self, draft: Draft) -> None:
-        record = self._records[draft.turn]
-        record.drafts += 1
-        prepared = PreparedReply(self._memory.prompt(draft.text), record, self._clock)
-        self._memory.measure(record)
+    def _prepare(self, draft: Draft, responder: Responder | None = None) -> Replying:
+        record, request = self._records[draft.turn], self._replies.request(draft.turn)
         out = WayOut(
-            link=None if draft.turn in self._written else self._stages.speech,
+            link=self._stages.speech if request.spoken else None,
             rate_hz=self._config.speech.rate_hz,
             playback=self._config.playback,
-            emit=self.events.send,
+            key=request.key,
+            emit=self._emit,
+            on_call=lambda call: self._replies.remember_call(draft.turn, call),
             on_verdict=lambda p: self._ask_for(self._keeper.on_text_done(draft, p, self._clock())),
             on_ready=lambda: self._ask_for(self._keeper.on_audio_ready(draft, self._clock())),
             clear_to_speak=self._clear_to_speak,
             on_heard=lambda: self._keeper.on_reply_heard(draft.turn),
         )
-        reply = Replying(draft, prepared, record, self._clock, out)
-        self._replies[draft.turn] = reply
-        reply.task = self._spawn(self._run_reply(reply))
+        reply = self._replies.prepare(draft, record, out)
+        reply.task = self._spawn(self._run_reply(reply, responder))
+        return reply
 
-    async def _run_reply(self, reply: Replying) -> None:
-        status: ReplyStatus = "completed"
-        error = ""
+    async def _run_reply(self, reply: Replying, responder: Responder | None) -> None:
         try:
-            await reply.run(self._responder)
-        except* StageError as failed:
-            status, error = "failed", str(stage_error_in(failed))
+            status, error = await self._replies.run(reply, responder)
+        finally:
+            if responder is not None:
+                await responder.close()
         await self._actions.send(_ReplyOver(reply, status, error))
 
-    async def _drop_draft(self, turn: int) -> None:
-        if reply := self._replies.pop(turn, None):
-            await self._waste(reply)
-
     async def _commit(self, commit: Commit) -> None:
-        reply, record = self._replies[commit.turn], self._records[commit.turn]
+        reply, record = self._replies.get(commit.turn), self._records[commit.turn]
+        assert reply is not None
         record.ended_by = commit.ended_by
         record.mark(Mark.TURN_END_DECIDED, commit.decided_at)
         record.adopted = reply.began_at < commit.decided_at
@@ -333,7 +391,7 @@ class Session:
             record.transcript = commit.text
             await self._announce_end(record)
         record.drafted_tokens += reply.prepared.tokens
-        self._memory.commit(commit.text)
+        self._memory.commit(commit.turn, commit.text)
         self._heard_until = self._hearing.position
         reply.commit()
 
@@ -351,31 +409,39 @@ class Session:
         if not committed:
             return
         self._open_turn = turn
-        reply = self._replies.pop(turn)
-        await self._waste(reply)
-        self.history.drop_last_user()
-        if reply.announced:
+        reply = await self._replies.waste(turn)
+        self.history.remove(user_key(turn))
+        if reply is not None and reply.announced:
             await self.events.send(reply.ended("cancelled"))
         await self.events.send(TurnReopened(turn))
 
-    async def _end_turn(self, turn: int, ended_by: EndedBy, text: str) -> None:
-        record = self._records.pop(turn)
-        record.ended_by, record.transcript, record.status = ended_by, text, "no_reply"
-        self._open_turn, self._words = 0, ""
-        await self._responder.dismiss()
+    async def _end_turn(self, end: EndTurn) -> None:
+        record = self._records.pop(end.turn)
+        record.ended_by, record.transcript, record.status = end.ended_by, end.text, "no_reply"
+        self._open_turn = 0
+        if end.kept:
+            self.history.add_user(spoken_form(end.text), user_key(end.turn))
+        await self._dismiss()
         await self._announce_end(record)
         await self.events.send(TurnClosed(record))
+        await self._requests.words_are_in()
 
     async def _fail_turn(self, turn: int, reason: str) -> None:
         record = self._records.pop(turn)
         record.status = "failed"
-        self._open_turn, self._words = 0, ""
-        await self._responder.dismiss()
+        self._open_turn = 0
+        await self._dismiss()
         await self.events.send(UserStopped(turn, self._hearing.position / SAMPLES_PER_MS))
         await self.events.send(TurnFailed(turn, reason))
         await self.events.send(TurnClosed(record))
+        await self._requests.words_are_in()
 
-    def _hold(self, turn: int, pause: bool) -> None:
+    async def _forget_turn(self, turn: int) -> None:
+        del self._records[turn]
+        self._open_turn = 0
+        await self._requests.words_are_in()
+
+    def _pause(self, turn: int, pause: bool) -> None:
         if reply := self._replies.get(turn):
             reply.pause() if pause else reply.resume()
 
@@ -383,7 +449,7 @@ class Session:
         """Cancel the reply as a unit and drop what is still queued under its number."""
         if (reply := self._replies.get(turn)) is None:
             return
-        await self._stop(reply)
+        await self._replies.stop(reply)
         await self.events.discard(lambda event: isinstance(event, ReplyAudio) and event.turn == turn)
         await self._close_reply(reply, "cancelled", "")
 
@@ -393,31 +459,36 @@ class Session:
             await self._close_reply(reply, status, error)
             await self._ask_for(self._keeper.on_reply_done(reply.draft.turn, self._clock()))
 
-    async def _waste(self, reply: Replying) -> None:
-        """Stop a draft whose work is lost, and count it; a committed one was counted as drafted already."""
-        await self._stop(reply)
-        reply.record.drafted_tokens += 0 if reply.committed else reply.prepared.tokens
-        reply.record.wasted_tokens += reply.prepared.tokens
-
-    async def _stop(self, reply: Replying) -> None:
-        """Cancel a reply's task and see it end."""
-        if reply.task is not None:
-            reply.task.cancel()
-            await asyncio.wait([reply.task])
-
     async def _close_reply(self, reply: Replying, status: ReplyStatus, error: str) -> None:
-        record = reply.record
-        self._replies.pop(record.turn, None)
-        self._records.pop(record.turn, None)
-        self._written.discard(record.turn)
-        ended = reply.ended(status, error)
-        record.status, record.reply, record.reply_tokens = status, ended.text, ended.reply_tokens
-        heard = ended.heard if status == "completed" else _interrupted(ended.heard)
-        await self._responder.remember(reply.prepared, heard)
+        self._records.pop(reply.draft.turn, None)
+        self._requests.idle_from(self._clock())
         self._forget_heard(self._heard_until)
+        await self._replies.close(reply, status, error)
         self._let_read("")
-        await self.events.send(ended)
-        await self.events.send(TurnClosed(record))
+
+    def _answer_aside(self, turn: int) -> None:
+        """A reply outside the conversation has a memory of its own, and no turn is waited for or taken."""
+        conversation = self._stages.language_model.open()
+        reply = self._prepare(Draft(turn, 1, ""), Responder(conversation, self._config.llm.max_tokens))
+        reply.commit()
+
+    def _begin_held_turn(self) -> int:
+        turn, self._stable = self._keeper.new_number(), ""
+        self._records[turn] = TurnRecord(turn, typed=True, ended_by=EndedBy.CLIENT)
+        return turn
+
+    # --- what else there is to know ---
+
+    async def _emit(self, event: SessionEvent) -> None:
+        if isinstance(event, ReplyAudio):
+            await self._audience.wait()
+        await self.events.send(event)
+
+    async def _dismiss(self) -> None:
+        """No turn is going on: in private mode the model overwrites what it holds of the last one."""
+        self._words = ""
+        if self._memory.private:
+            await self._responder.forget()
 
     def _forget_utterance(self) -> None:
         self._transcriber.forget()
@@ -435,6 +506,7 @@ class Session:
 
     async def _clear_to_speak(self) -> None:
         """The last check before the first audio leaves: has all sound been listened to, and is it silence?"""
+        await self._audience.wait()
         listener = self._hearing.listener
         with suppress(TimeoutError):  # no sound comes any more, so nobody goes on
             async with asyncio.timeout(self._config.listen.gap_ms / 1000):
@@ -455,8 +527,12 @@ class Session:
         return self._tasks.create_task(work)
 
     @property
+    def _turn_being_heard(self) -> int:
+        return self._open_turn or self._held.turn
+
+    @property
     def _preroll(self) -> int:
-        return self._config.listen.preroll_ms * SAMPLES_PER_MS
+        return self._listen.preroll_ms * SAMPLES_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +546,3 @@ class _ReplyOver:
 
 class _Closed(Exception):
     """Leaves the session's TaskGroup."""
-
-
-def _interrupted(heard: str) -> str:
-    return f"{heard}…" if heard else ""

@@ -25,6 +25,7 @@ from pipeline.channel import Channel, ChannelClosed
 from pipeline.frames import SpokenAudio
 from pipeline.phrases import PhraseCutter
 from pipeline.ports import StageError
+from pipeline.socket_log import socket_log
 from pipeline.speakable import Speakable
 from pipeline.speech_wire import ServerMessage, WordTimes, stream_url
 
@@ -94,6 +95,7 @@ class SpeechLink:
                 open_timeout=CONNECT_TIMEOUT_S,
                 close_timeout=CLOSE_TIMEOUT_S,
                 max_size=MAX_MESSAGE_BYTES,
+                logger=socket_log(),
                 compression=None,  # base64 of noise-like samples hardly shrinks
                 proxy=None if host in ("127.0.0.1", "::1", "localhost") else True,
             )

@@ -8,8 +8,6 @@ the session began; ``now`` is seconds on the session's clock. It never waits, do
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from enum import Enum
 
 from pipeline.actions import (
     Action,
@@ -22,6 +20,7 @@ from pipeline.actions import (
     FailTurn,
     FinishHearing,
     ForgetHeard,
+    ForgetTurn,
     Hear,
     Judge,
     PausePlayback,
@@ -29,79 +28,17 @@ from pipeline.actions import (
     ResumePlayback,
 )
 from pipeline.config import TurnConfig
-from pipeline.endpointing import Evidence, wait_ms
+from pipeline.endpointing import wait_ms
 from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
 from pipeline.interruption import Interruption, classify
 from pipeline.ports import RATE_HZ
 from pipeline.timing import EndedBy
+from pipeline.utterance import Floor, Phase, Utterance, spoken_form
 
 SAMPLES_PER_MS = RATE_HZ // 1000
 # Silences after which the sound is judged while the turn is still undecided; the first time as soon as the draft
 # has its first token, because judging slows down what the reply waits for.
 JUDGE_AT_MS = (250.0, 400.0, 700.0, 1100.0)
-
-
-# --- what it remembers ---
-
-
-class Phase(Enum):
-    """Where the user's utterance stands."""
-
-    SPEAKING = "speaking"
-    PAUSED = "paused"
-    DECIDED = "decided"  # over by all evidence; the commit waits for the draft's first audio
-
-
-class Floor(Enum):
-    """Where the reply stands."""
-
-    FREE = "free"
-    SILENT = "silent"  # committed, nothing heard yet
-    PLAYING = "playing"
-    SUSPENDED = "suspended"  # somebody speaks over it
-
-
-@dataclass(slots=True)
-class Utterance:
-    """What the user is saying; ``turn`` is 0 while it is only speech over a reply."""
-
-    start: int
-    began_at: float
-    turn: int = 0
-    phase: Phase = Phase.SPEAKING
-    end: int = 0
-    text: str = ""
-    heard_until: int = 0
-    final: str | None = None
-    sound_done: float | None = None
-    text_done: float | None = None
-    judged: int = 0
-    verdict_due: bool = False
-    interrupts: bool = False
-    draft: Draft | None = None
-    audio_ready: bool = False
-    decided_at: float = 0.0
-    ended_by: EndedBy | None = None
-    dismissed: bool = False
-
-    def pause(self, end: int) -> None:
-        """A pause after the last speech sample ``end``: what was concluded about earlier pauses is void."""
-        self.phase, self.end, self.final = Phase.PAUSED, end, None
-        self.sound_done, self.judged, self.verdict_due = None, 0, False
-
-    def resume(self) -> None:
-        """The user goes on: the utterance is open again."""
-        self.phase, self.final, self.ended_by = Phase.SPEAKING, None, None
-
-    @property
-    def wants_reply(self) -> bool:
-        """Whether there are words to answer; "stop" over a reply wants silence."""
-        words = self.final or ""
-        return bool(words) and not (self.interrupts and classify(words) is Interruption.STOP)
-
-    def evidence(self) -> Evidence:
-        """What speaks for or against the turn being over."""
-        return Evidence(self.final or self.text, self.sound_done, self.text_done)
 
 
 class TurnKeeper:
@@ -129,6 +66,14 @@ class TurnKeeper:
     def phase(self) -> Phase | None:
         """Where the user's utterance stands; None while nobody speaks."""
         return self._utterance.phase if self._utterance else None
+
+    def configure(self, config: TurnConfig) -> None:
+        """Other rules from now on."""
+        self._config = config
+
+    def new_number(self) -> int:
+        """The number of a turn that is none of the keeper's business."""
+        return next(self._numbers)
 
     # --- the user's voice ---
 
@@ -234,19 +179,29 @@ class TurnKeeper:
             return []
         self._release_floor()
         utterance = self._utterance
-        if utterance is None or utterance.turn:
+        if utterance is None:
             return []
+        if utterance.turn:
+            return self.on_time(now)
         if utterance.dismissed:
             return self._forget()
         return [*self._promote(utterance), *self.on_time(now)]
 
     # --- the client's own wishes ---
 
-    def client_turn(self) -> tuple[int, list[Action]]:
-        """A typed or asked-for turn takes the floor; returns its number."""
-        actions: list[Action] = self.client_cancel()
-        self._reply_turn, self._floor, self._committed = next(self._numbers), Floor.SILENT, None
-        return self._reply_turn, actions
+    def client_turn(self, turn: int = 0) -> tuple[int, list[Action]]:
+        """A typed or asked-for turn takes the floor; returns its number, 0 while a reply has the floor.
+
+        What the user is saying waits for its turn; a draft of it does not know of this reply and is dropped.
+        """
+        if self._floor is not Floor.FREE:
+            return 0, []
+        self._reply_turn, self._floor, self._committed = turn or next(self._numbers), Floor.SILENT, None
+        utterance = self._utterance
+        if utterance is None:
+            return self._reply_turn, []
+        utterance.phase = Phase.PAUSED if utterance.phase is Phase.DECIDED else utterance.phase
+        return self._reply_turn, self._drop_draft(utterance)
 
     def client_cancel(self) -> list[Action]:
         """The client cuts the reply."""
@@ -257,13 +212,35 @@ class TurnKeeper:
         utterance = self._utterance
         return self._promote(utterance, Cut(turn)) if utterance and not utterance.turn else [Cut(turn)]
 
+    def client_commit(self, now: float) -> list[Action]:
+        """The client says that the user is done, and will ask for the reply; nothing without a turn."""
+        utterance = self._utterance
+        if utterance is None or not utterance.turn:
+            return []
+        utterance.by_client, utterance.ended_by = True, EndedBy.CLIENT
+        dropped = self._drop_draft(utterance)
+        if utterance.phase is Phase.SPEAKING:
+            utterance.pause(self._position)
+            return [*dropped, FinishHearing(self._position)]
+        utterance.phase = Phase.PAUSED
+        return [*dropped, *self.on_time(now)]
+
+    def client_clear(self) -> list[Action]:
+        """The client throws away what the user is saying."""
+        utterance, self._utterance = self._utterance, None
+        if utterance is None:
+            return []
+        gone = [ForgetTurn(utterance.turn)] if utterance.turn else self._dismiss(utterance)
+        return [*self._drop_draft(utterance), *gone, ForgetHeard()]
+
     # --- the user's turn, from its first word to its commit ---
 
     def _speech(self, start: int, now: float) -> list[Action]:
         utterance = self._utterance
         if utterance is None:
             return self._first_speech(start, now)
-        if utterance.ended_by is EndedBy.LONGEST_TURN or utterance.phase is Phase.SPEAKING:
+        closed = utterance.ended_by in (EndedBy.LONGEST_TURN, EndedBy.CLIENT)
+        if closed or utterance.phase is Phase.SPEAKING:
             return []
         utterance.resume()
         if not utterance.turn:
@@ -271,6 +248,9 @@ class TurnKeeper:
         return [*self._drop_draft(utterance), Reopen(utterance.turn, committed=False)]
 
     def _first_speech(self, start: int, now: float) -> list[Action]:
+        if not self._config.interrupts and self._floor is not Floor.FREE:
+            self._utterance = Utterance(start, now)
+            return [Hear(start)]
         if self._floor is Floor.SILENT and self._committed is not None:
             utterance, self._committed = self._committed, None
             utterance.resume()
@@ -322,10 +302,12 @@ class TurnKeeper:
         wait = wait_ms(utterance.evidence(), self._config)
         if utterance.ended_by is None and silence < wait:
             return judge
-        if utterance.ended_by is None:
-            utterance.ended_by = self._clock_that_fired(wait, now)
-        if not utterance.wants_reply:
+        if not self._is_answered(utterance):
+            utterance.ended_by = utterance.ended_by or self._clock_that_fired(wait, now)
             return self._end(utterance)
+        if self._floor is not Floor.FREE:
+            return []  # a reply that must be heard out goes first
+        utterance.ended_by = utterance.ended_by or self._clock_that_fired(wait, now)
         utterance.phase, utterance.decided_at = Phase.DECIDED, now
         return [*self._draft(utterance), *self._commit_if_ready(utterance, now)]
 
@@ -359,7 +341,11 @@ class TurnKeeper:
     def _draft_if_early(self, utterance: Utterance) -> list[Action]:
         """At a pause a draft is started before the turn is over, as often as the budget allows."""
         allowed = self._config.drafts and self._drafts_made < self._config.max_drafts
-        return self._draft(utterance) if allowed and utterance.wants_reply else []
+        free = self._floor is Floor.FREE
+        return self._draft(utterance) if allowed and free and self._is_answered(utterance) else []
+
+    def _is_answered(self, utterance: Utterance) -> bool:
+        return self._config.replies and not utterance.by_client and utterance.wants_reply
 
     def _draft(self, utterance: Utterance) -> list[Action]:
         text = spoken_form(utterance.final or "")
@@ -380,9 +366,10 @@ class TurnKeeper:
     def _end(self, utterance: Utterance) -> list[Action]:
         self._utterance = None
         ended_by = utterance.ended_by or EndedBy.EVIDENCE
+        kept = utterance.by_client or not self._config.replies
         return [
             *self._drop_draft(utterance),
-            EndTurn(utterance.turn, ended_by, utterance.final or ""),
+            EndTurn(utterance.turn, ended_by, utterance.final or "", kept),
             ForgetHeard(),
         ]
 
@@ -396,7 +383,8 @@ class TurnKeeper:
         if utterance.phase is not Phase.SPEAKING or utterance.dismissed:
             return []
         spoken = self._spoken_ms(utterance)
-        if self._floor is Floor.PLAYING and spoken >= self._config.barge_in_ms:
+        pausing = self._floor is Floor.PLAYING and self._config.interrupts
+        if pausing and spoken >= self._config.barge_in_ms:
             self._floor = Floor.SUSPENDED
             return [PausePlayback(self._reply_turn)]
         if spoken >= self._config.barge_in_sure_ms and not utterance.heard_until:
@@ -414,8 +402,9 @@ class TurnKeeper:
         return []
 
     def _pause_over_reply(self, utterance: Utterance) -> list[Action]:
-        if self._floor is Floor.PLAYING and not utterance.dismissed:
-            return self._forget()  # too short to be speech
+        too_short = self._config.interrupts or self._spoken_ms(utterance) < self._config.barge_in_ms
+        if self._floor is Floor.PLAYING and not utterance.dismissed and too_short:
+            return self._forget()
         return [FinishHearing(utterance.end)]
 
     def _settle_interruption(self, utterance: Utterance, now: float) -> list[Action]:
@@ -426,6 +415,9 @@ class TurnKeeper:
         return [*self._cut(utterance), *self.on_time(now)]
 
     def _cut(self, utterance: Utterance) -> list[Action]:
+        """It is an interruption; where none is wanted, it is a turn beside the reply."""
+        if not self._config.interrupts:
+            return self._promote(utterance)
         cut = Cut(self._reply_turn)
         utterance.interrupts = True
         self._release_floor()
@@ -449,13 +441,3 @@ class TurnKeeper:
 
     def _release_floor(self) -> None:
         self._floor, self._reply_turn, self._committed = Floor.FREE, 0, None
-
-
-def spoken_form(text: str) -> str:
-    """The text as the model is given it, stable against what a recogniser is of two minds about.
-
-    White space is collapsed, the first letter is large, and a full stop, comma or dash at the end is left out, so
-    that a draft is not thrown away for a trailing dot. A question mark stays: it changes the answer.
-    """
-    plain = " ".join(text.split()).rstrip(" .,;:-…")
-    return plain[:1].upper() + plain[1:]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
+import secrets
 import socket
+import ssl
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from websockets.asyncio.server import Server as SocketServer
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
@@ -21,19 +23,21 @@ from pipeline.backends.loader import Models, load_models
 from pipeline.config import Config
 from pipeline.ports import RATE_HZ, EchoicError, InputError, Message, Prompt
 from pipeline.session import Session, Stages
+from pipeline.socket_log import socket_log
 from pipeline.speak import SpeechLink
 from pipeline.store import Store
 from pipeline.timing import loop_clock
 from server import speech
+from server.client_secrets import ClientSecrets
 from server.door import RealtimeDoor
+from server.gate import FULL, GONE, REALTIME_PATHS, TRY_LATER, Gate, Refusal, is_loopback
+from server.keys import KEY_VARIABLE, Keys, Visitor
+from server.listening import encryption, listen
+from server.page import Page
+from server.plain import DoorConnection
 from server.voices.hibari import HibariVoice
 
 log = logging.getLogger(__name__)
-
-REALTIME_PATHS = frozenset({"/v1/realtime", "/realtime"})
-LARGEST_MESSAGE = 16 * 1024 * 1024
-TRY_LATER = 1013
-GOING_AWAY = 1001
 
 
 class Server:
@@ -43,18 +47,29 @@ class Server:
         self,
         config: Config,
         *,
+        keys: Keys | None = None,
         store: Store | None = None,
         models: Models | None = None,
         voice: HibariVoice | None = None,
     ) -> None:
         self.config = config
+        self._keys = keys or Keys()
+        self._gate = Gate(self._keys, config.server.origins, config.limits.sessions_per_key)
+        self._page = Page()
         self._store = store
         self._given_models = models
         self._given_voice = voice
         self._models: Models | None = models
         self._voice: HibariVoice | None = voice
         self._socket: SocketServer | None = None
-        self.sessions = 0  # conversations going on
+        self._inner: SocketServer | None = None
+        self._inner_key = secrets.token_urlsafe()
+        self._doors: dict[RealtimeDoor, Visitor] = {}
+
+    @property
+    def sessions(self) -> int:
+        """How many conversations are going on."""
+        return len(self._doors)
 
     @property
     def models(self) -> Models:
@@ -73,64 +88,81 @@ class Server:
     @property
     def port(self) -> int:
         """The port it listens on, chosen by the system where the configuration says 0."""
-        if self._socket is None:
-            raise EchoicError("the server is not running: it has no port yet")
-        port: int = next(iter(self._socket.sockets)).getsockname()[1]
-        return port
+        return _port_of(self._socket)
 
     @property
     def url(self) -> str:
         """Where clients connect: the base that SDKs want."""
-        return f"ws://{self.config.server.host}:{self.port}/v1"
+        return f"{'wss' if self.config.server.cert else 'ws'}://{self.config.server.host}:{self.port}/v1"
 
     @property
     def realtime_url(self) -> str:
         """The Realtime endpoint."""
         return f"{self.url}/realtime"
 
-    @property
-    def speech_url(self) -> str:
-        """The speech socket that replies are spoken through: the embedded one unless another is configured."""
-        return self.config.speech.url or f"ws://{self.config.server.host}:{self.port}"
-
     async def __aenter__(self) -> Self:
-        """Take the port, load, and listen. Raises InputError for a port that is taken, StoreError for a model."""
-        host, port = self.config.server.host, self.config.server.port
-        try:
-            taken = socket.create_server((host, port))
-        except OSError as error:
-            raise InputError(_why_not_listening(host, port, error)) from error
+        """Take the port, load, and listen. Raises InputError for what cannot be served, StoreError for a model."""
+        settings = self.config.server
+        if not is_loopback(settings.host) and not self._keys.required:
+            raise InputError(
+                f"without a key only this machine is served, not {settings.host}: set {KEY_VARIABLE}, or name a "
+                "file of keys with --keys"
+            )
+        secured = encryption(settings.cert, settings.cert_key)
+        taken = listen(settings.host, settings.port)
         try:
             await asyncio.to_thread(self._load)
             await self._warm_up()
-            self._socket = await serve(
-                self._serve,
-                sock=taken,
-                process_request=_refuse_unknown_paths,
-                subprotocols=[Subprotocol("realtime")],
-                select_subprotocol=_select_subprotocol,
-                compression=None,
-                max_size=LARGEST_MESSAGE,
-            )
+            # The replies' own way to the voice: never through the door, its keys, its limits or its TLS.
+            self._inner = await serve(self._serve_inner, "127.0.0.1", 0, compression=None, logger=socket_log())
+            self._socket = await self._open_door(taken, secured)
         except BaseException:
             taken.close()
+            await self._close_inner()
             await asyncio.to_thread(self._unload)
             raise
         return self
 
+    async def _open_door(self, taken: socket.socket, secured: ssl.SSLContext | None) -> SocketServer:
+        limits = self.config.limits
+        connection = type("Connection", (DoorConnection,), {"answer": ClientSecrets(self._keys, self.config)})
+        return await serve(
+            self._serve,
+            sock=taken,
+            ssl=secured,
+            create_connection=connection,
+            process_request=self._admit,
+            subprotocols=[Subprotocol("realtime")],
+            select_subprotocol=_select_subprotocol,
+            compression=None,
+            max_size=limits.message_bytes,
+            open_timeout=limits.open_s,
+            close_timeout=limits.close_s,
+            ping_interval=limits.ping_s,
+            ping_timeout=limits.ping_s,
+            logger=socket_log(),
+        )
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close every connection with 1001, wait for the sessions to end, free the models."""
+        """Take nobody new, let running turns finish, close every connection with 1001, free the models."""
         assert self._socket is not None
-        self._socket.close(close_connections=True)
+        self._socket.close(close_connections=False)
+        await asyncio.gather(*(door.finish(self.config.server.finish_s) for door in self._doors))
         deadline_s = self.config.server.close_deadline_s
         try:
             async with asyncio.timeout(deadline_s):
                 await self._socket.wait_closed()
         except TimeoutError:
             log.error("%d conversations did not end within %s s", self.sessions, deadline_s)
+        await self._close_inner()
         await asyncio.to_thread(self._unload)
+
+    async def _close_inner(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+            await self._inner.wait_closed()
 
     def _load(self) -> None:
         self._models = self._given_models or load_models(self.config, self._store or Store.default(os.environ))
@@ -159,49 +191,89 @@ class Server:
             self._voice.close()
         self._models = self._voice = None
 
+    def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer what is no WebSocket, and refuse what may not become one."""
+        path = urlsplit(request.path).path
+        if page := self._page.response(path):
+            return page
+        if path not in REALTIME_PATHS and not speech.matches(request.path):
+            return connection.respond(404, f"no such door: {path}; the Realtime endpoint is /v1/realtime\n")
+        if not self._gate.admits_origin(request.headers):
+            origin = request.headers["Origin"]
+            return connection.respond(403, f"pages of {origin} may not connect: add it to server.origins\n")
+        if path not in REALTIME_PATHS and self._gate.speech_visitor(request) is None:
+            return connection.respond(401, "invalid_api_key: send one of the server's keys as xi-api-key\n")
+        return None
+
     async def _serve(self, connection: ServerConnection) -> None:
-        path = connection.request.path if connection.request else ""
-        if speech.matches(path):
+        assert connection.request is not None
+        if speech.matches(connection.request.path):
             await speech.serve_speech(connection, self.voice)
-        else:
-            await self._serve_realtime(connection)
-
-    async def _serve_realtime(self, connection: ServerConnection) -> None:
-        if self.sessions >= self.config.server.max_sessions:
-            await connection.close(TRY_LATER, "all sessions are taken, try again later")
             return
-        self.sessions += 1
         try:
-            await RealtimeDoor(
-                connection, self._new_session(), self.config.llm.model, self.config.speech.voice
-            ).serve()
-        finally:
-            self.sessions -= 1
+            await self._serve_realtime(connection, connection.request)
+        except Refusal as refusal:
+            await _refuse(connection, refusal)
 
-    def _new_session(self) -> Session:
-        models, speech_config = self.models, self.config.speech
-        stages = Stages(
+    async def _serve_realtime(self, connection: ServerConnection, request: Request) -> None:
+        query = parse_qs(urlsplit(request.path).query)
+        if token := query.get("token", [""])[0]:
+            await self._held(token, request).take_over(connection, query.get("last", [""])[0])
+            return
+        visitor = self._gate.realtime_visitor(request, self._doors.values())
+        if self.sessions >= self.config.server.max_sessions:
+            raise Refusal(TRY_LATER, "server_full", FULL)
+        session = Session(self.new_stages(), self.config, loop_clock)
+        door = RealtimeDoor(connection, session, self.config, visitor.session)
+        self._doors[door] = visitor
+        try:
+            await door.serve()
+        finally:
+            del self._doors[door]
+
+    def _held(self, token: str, request: Request) -> RealtimeDoor:
+        """The conversation that a client comes back to. Raises Refusal where there is none of theirs."""
+        owner = self._gate.realtime_visitor(request, ()).owner
+        for door, visitor in self._doors.items():
+            if secrets.compare_digest(door.token.encode(), token.encode()) and visitor.owner == owner:
+                return door
+        raise Refusal(GONE, "resume_failed", "That session is over: it waits for so long only. Begin a new one.")
+
+    async def _serve_inner(self, connection: ServerConnection) -> None:
+        given = connection.request.headers.get("xi-api-key", "") if connection.request else ""
+        if secrets.compare_digest(given.encode(), self._inner_key.encode()):
+            await speech.serve_speech(connection, self.voice)
+
+    def new_stages(self) -> Stages:
+        """What one session works with: its own ear and way to speech, and its share of the models."""
+        models, settings = self.models, self.config.speech
+        url, key = (
+            settings.url or f"ws://127.0.0.1:{_port_of(self._inner)}",
+            None if settings.url else self._inner_key,
+        )
+        return Stages(
             activity=models.vad.open(),
             turn_end=models.turn_end,
             recogniser=models.recogniser,
             language_model=models.language_model,
-            speech=SpeechLink(self.speech_url, speech_config.voice, speech_config.rate_hz),
+            speech=SpeechLink(url, settings.voice, settings.rate_hz, key),
         )
-        return Session(stages, self.config, loop_clock)
 
 
-def _refuse_unknown_paths(connection: ServerConnection, request: Request) -> Response | None:
-    path = urlsplit(request.path).path
-    if path in REALTIME_PATHS or speech.matches(request.path):
-        return None
-    return connection.respond(404, f"no such door: {path}; the Realtime endpoint is /v1/realtime\n")
+async def _refuse(connection: ServerConnection, refusal: Refusal) -> None:
+    try:
+        await connection.send(refusal.event())
+    except ConnectionClosed:
+        return
+    await connection.close(refusal.close_code, refusal.reason)
 
 
 def _select_subprotocol(connection: ServerConnection, offered: object) -> Subprotocol | None:
     return Subprotocol("realtime") if isinstance(offered, list | tuple) and "realtime" in offered else None
 
 
-def _why_not_listening(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use; choose another with --port, or 0 for any free one"
-    return f"cannot listen on {host}:{port}: {error.strerror or error}"
+def _port_of(server: SocketServer | None) -> int:
+    if server is None:
+        raise EchoicError("the server is not running: it has no port yet")
+    port: int = next(iter(server.sockets)).getsockname()[1]
+    return port

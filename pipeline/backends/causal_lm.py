@@ -7,11 +7,13 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.backends.chat_template import SENTENCE_ENDS, ChatTemplate
 from pipeline.backends.decoders import Decoder, StockDecoder
 from pipeline.backends.last_message import LastMessage
+from pipeline.backends.tool_calls import ToolCallReader, forced_beginning
 from pipeline.config import MemoryConfig
 from pipeline.cores import Cores
-from pipeline.ports import Exchange, InputError, Prefill, Prompt, StageError, Token
+from pipeline.ports import Exchange, InputError, Prefill, Prompt, PromptRead, StageError, Token, ToolCall
 from pipeline.worker import Worker
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 # Tokens of an open message that may still change when more text follows: a tokenizer may merge across the
 # border. One is not enough where a word is spelled in pieces.
 UNSETTLED_TOKENS = 2
-SENTENCE_ENDS = ".?!"
-_TURN_BORDER = "\u2402"  # stands for the text to come when a template is asked for the prompt around it
 
 
 class CausalLM:
@@ -62,6 +62,7 @@ class CausalLM:
             ) from error
         if not self.tokenizer.chat_template:
             raise InputError(f"language model {source}: its tokenizer has no chat template; use an instruct model")
+        self.template = ChatTemplate(self.tokenizer)
         self.stop_ids = _stop_ids(self.tokenizer, model)
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
@@ -82,23 +83,20 @@ class CausalLM:
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Token ids of the prompt; of an open one only those that cannot change any more."""
-        messages = [{"role": message.role, "content": message.text} for message in prompt.messages]
         if not prompt.open:
-            return self._encode(self._template(messages, add_generation_prompt=True))
-        spoken, _ = self.spoken_ids(prompt)
+            return self._encode(self.template.whole(prompt))
+        spoken, _ = self.spoken_ids(prompt) or ([], 0)
         return spoken[:-UNSETTLED_TOKENS] if prompt.messages[-1].text else spoken[:-1]
 
-    def spoken_ids(self, prompt: Prompt) -> tuple[list[int], int]:
+    def spoken_ids(self, prompt: Prompt) -> tuple[list[int], int] | None:
         """Token ids up to the user's last word, without what closes the sentence, the message or the prompt.
 
-        And how many of them stand before the last message's words.
+        And how many of them stand before the message's words. None where the last message is not the user's.
         """
-        messages = [{"role": message.role, "content": message.text} for message in prompt.messages]
-        spoken = messages[-1]["content"].rstrip(SENTENCE_ENDS)
-        messages[-1]["content"] = _TURN_BORDER
-        before = self._template(messages, add_generation_prompt=False).partition(_TURN_BORDER)[0]
-        ids = self._encode(before + spoken)
-        return ids, min(_common(ids, self._encode(before)), len(ids) - 1)
+        if (spoken := self.template.spoken(prompt)) is None:
+            return None
+        ids = self._encode("".join(spoken))
+        return ids, min(_common(ids, self._encode(spoken[0])), len(ids) - 1)
 
     def close(self) -> None:
         """End the worker; the weights go when nothing refers to them."""
@@ -126,13 +124,6 @@ class CausalLM:
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
         codec = ModelCodec(stock, bound, memory) if bound and memory else None
         return (codec.open if codec else lambda: StockDecoder(stock)), codec, threads
-
-    def _template(self, messages: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
-        # A template that knows a thinking mode is asked to leave it out; others ignore the argument.
-        text: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=add_generation_prompt, enable_thinking=False
-        )
-        return text
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
@@ -164,13 +155,18 @@ class CausalConversation:
         """Bring the cache to the settled part of the prompt. Raises StageError if the model fails."""
         return await self._lm.worker.run(self._guarded, self._prefill, prompt)
 
-    async def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
+    async def generate(
+        self, prompt: Prompt, max_tokens: int
+    ) -> AsyncGenerator[Token | ToolCall | PromptRead, None]:
         """Stream the greedy reply, one worker job a token, so that conversations take turns.
 
-        The cache holds the prompt and the reply afterwards. Raises StageError if the model fails.
+        The cache holds the prompt and the reply afterwards. Raises StageError if the model fails, or writes a
+        call that is none.
         """
         run = self._lm.worker.run
-        next_id = await run(self._guarded, self._begin, prompt)
+        reader = ToolCallReader(prompt.tools, forced_beginning(prompt.must_call, prompt.tools))
+        next_id, read = await run(self._guarded, self._begin, prompt)
+        yield read
         reply: list[int] = []
         shown = ""
         while next_id not in self._lm.stop_ids and len(reply) < max_tokens:
@@ -178,8 +174,18 @@ class CausalConversation:
             text = self._lm.tokenizer.decode(reply, skip_special_tokens=True)
             added = "" if text.endswith("\ufffd") else text[len(shown) :]
             shown += added
-            yield Token(next_id, added)
+            words, calls = reader.push(added)
+            yield Token(next_id, words)
+            for call in calls:
+                yield call
+            if calls and prompt.must_call:
+                return
             next_id = await run(self._guarded, self._step, next_id)
+        words, calls = reader.finish()
+        if words:
+            yield Token(next_id, words)
+        for call in calls:
+            yield call
 
     @property
     def text_done(self) -> float | None:
@@ -216,22 +222,25 @@ class CausalConversation:
             self._decoder, self._ids, self._message = self._lm.new_decoder(), [], LastMessage()
             raise StageError("language model", f"{type(error).__name__}: {error}") from error
 
-    def _begin(self, prompt: Prompt) -> int:
+    def _begin(self, prompt: Prompt) -> tuple[int, PromptRead]:
         """The first token of the reply; on the way, how likely a sentence was to end where the user stopped."""
         ids = self._lm.prompt_ids(prompt)
-        spoken, begin = self._lm.spoken_ids(prompt)
+        spoken, begin = self._lm.spoken_ids(prompt) or (ids, len(ids) - 1)
+        last_word = len(spoken) - 1
         self._enter_message(begin, prompt.state)
-        kept = self._keep_prefix(ids[: max(0, len(spoken) - 1)])
+        kept = held = self._keep_prefix(ids[:last_word])
         kept = self._read_before_message(ids, kept)
-        logits = self._forward(ids[kept:], [len(spoken) - 1 - kept, len(ids) - 1 - kept])
+        logits = self._forward(ids[kept:], [last_word - kept, len(ids) - 1 - kept])
         self._message.words, self._message.reply_at = len(spoken) - begin, len(ids) - begin
-        self._text_done = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
-        return int(logits[1].argmax())
+        ends = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
+        self._text_done = None if spoken is ids else ends
+        return int(logits[1].argmax()), PromptRead(len(ids), held)
 
     def _prefill(self, prompt: Prompt) -> Prefill:
         ids = self._lm.prompt_ids(prompt)
         held = len(self._ids)
-        self._enter_message(self._lm.spoken_ids(prompt)[1], prompt.state)
+        _, begin = self._lm.spoken_ids(prompt) or (ids, max(0, len(ids) - 1))
+        self._enter_message(begin, prompt.state)
         kept = self._keep_prefix(ids)
         if (read := self._read_before_message(ids, kept)) < len(ids):
             self._forward(ids[read:], [len(ids) - 1 - read])

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.backends.causal_lm import CausalLM
+from pipeline.backends.chat_endpoint import PREFIX, ChatEndpoint
 from pipeline.backends.silero import SileroModel
 from pipeline.backends.smart_turn import SmartTurn
 from pipeline.backends.whisper import WhisperRecogniser
 from pipeline.config import Config
 from pipeline.cores import Cores
+from pipeline.ports import InputError
 from pipeline.store import Store
 
 
@@ -24,7 +26,7 @@ class Models:
     vad: SileroModel
     turn_end: SmartTurn
     recogniser: WhisperRecogniser
-    language_model: CausalLM
+    language_model: CausalLM | ChatEndpoint
 
     def close(self) -> None:
         """End the workers."""
@@ -45,28 +47,38 @@ def load_models(config: Config, store: Store) -> Models:
             language=config.asr.language or None,
             cores=cores,
         ),
-        language_model=CausalLM(
-            _source(config.llm.model, store),
-            device=config.llm.device,
-            dtype=config.llm.dtype,
-            decoder=config.llm.decoder,
-            threads=config.llm.threads or os.cpu_count() or 1,
-            cores=cores,
-            memory=config.memory,
-        ),
+        language_model=_language_model(config, store, cores),
     )
-    if config.memory.mode == "echoic":
-        _keep_no_words(models)
+    if config.memory.mode == "echoic" and isinstance(models.language_model, CausalLM):
+        _keep_no_words(models.language_model, models.recogniser)
     # What is loaded stays: the collector need not walk it again, which would stop the audio for 0.2 s.
     gc.collect()
     gc.freeze()
     return models
 
 
-def _keep_no_words(models: Models) -> None:
+def _keep_no_words(language_model: CausalLM, recogniser: WhisperRecogniser) -> None:
     """Private mode: tokenizers, which all sessions share, keep the words they have split; these shall not."""
-    for tokenizer in (models.language_model.tokenizer.backend_tokenizer, models.recogniser.whisper.hf_tokenizer):
+    for tokenizer in (language_model.tokenizer.backend_tokenizer, recogniser.whisper.hf_tokenizer):
         tokenizer.model._resize_cache(0)
+
+
+def _language_model(config: Config, store: Store, cores: Cores) -> CausalLM | ChatEndpoint:
+    llm = config.llm
+    if llm.model.startswith(PREFIX):
+        if config.memory.mode == "echoic":
+            raise InputError(f"memory.mode=echoic: {llm.model} is a server, whose states cannot be had; use exact")
+        key = os.environ.get("OPENAI_API_KEY", "")
+        return ChatEndpoint(llm.model, key=key, temperature=llm.temperature)
+    return CausalLM(
+        _source(llm.model, store),
+        device=llm.device,
+        dtype=llm.dtype,
+        decoder=llm.decoder,
+        threads=llm.threads or os.cpu_count() or 1,
+        cores=cores,
+        memory=config.memory,
+    )
 
 
 def _source(name: str, store: Store) -> Path | str:

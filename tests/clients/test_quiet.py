@@ -11,7 +11,6 @@ from audio.resample import resample
 from audio.wav import read_recording
 from clients import quiet
 from clients.cli import main
-from clients.conduct import stages_of
 from clients.quiet import Heard, listen, total
 from clients.sounds import Sound
 from pipeline.config import Config
@@ -120,7 +119,7 @@ async def test_the_real_ear_hears_a_human_reading(store: Store) -> None:
     reading = resample(chunk.samples[: 3 * chunk.rate_hz], chunk.rate_hz, RATE_HZ)
     async with Server(Config(), store=store) as server:
         heard = await listen(
-            stages_of(server), server.config, [Sound("a reading", reading)], lambda _seconds: None
+            server.new_stages(), server.config, [Sound("a reading", reading)], lambda _seconds: None
         )
     assert [word.strip(".,") for word in heard["a reading"].words[:2]] == ["Ever", "tried"]
     assert heard["a reading"].replies == 1

@@ -7,7 +7,7 @@ words a stretch of sound holds without being told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,7 +19,19 @@ from codec.window import SegmentState
 from pipeline.config import Config, load_config
 from pipeline.events import ReplyAudio, ReplyEnded, SessionEvent, TurnClosed, UserTranscript
 from pipeline.frames import SpokenAudio, WordTime
-from pipeline.ports import RATE_HZ, Exchange, Hypothesis, Message, Prefill, Prompt, Samples, StageError, Token
+from pipeline.ports import (
+    RATE_HZ,
+    Exchange,
+    Hypothesis,
+    Message,
+    Prefill,
+    Prompt,
+    PromptRead,
+    Samples,
+    StageError,
+    Token,
+    ToolCall,
+)
 from pipeline.session import Session, Stages
 from pipeline.timing import TurnRecord, loop_clock
 
@@ -27,6 +39,7 @@ SCALE = 16_777_216  # 2**24: whole numbers below it are exact in float32
 CHUNK_MS = 20
 E = TypeVar("E")
 Segments = tuple[SegmentState, ...]
+Wish = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,8 @@ class ScriptedModel:
         self.prompts: list[Prompt] = []
         self.read: list[str] = []
         self.fails = False
+        self.tells: PromptRead | None = None
+        self.ends_with: ToolCall | None = None
         self.text_done: float | None = 0.5
 
     def open(self) -> ScriptedModel:
@@ -112,13 +127,19 @@ class ScriptedModel:
         self.read.append(prompt.messages[-1].text)
         return Prefill(0, 0, 1)
 
-    async def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
+    async def generate(
+        self, prompt: Prompt, max_tokens: int
+    ) -> AsyncGenerator[Token | ToolCall | PromptRead, None]:
         self.prompts.append(prompt)
-        for number, word in enumerate(self.reply.split()):
+        if self.tells:
+            yield self.tells
+        for number, word in enumerate(self.reply.split()[:max_tokens]):
             await asyncio.sleep(self.cost)
             if self.fails:
                 raise StageError("language model", "scripted failure")
             yield Token(number, word + " ")
+        if self.ends_with:
+            yield self.ends_with
 
     exchange = None
 
@@ -239,11 +260,17 @@ class Conversation:
         turn_end = ScriptedTurnEnd(done, costs.judgement)
         stages: Any = Stages(ScriptedActivity(self.script), turn_end, self.recogniser, self.model, self.speech)
         self.session = Session(stages, config, loop_clock)
+        self._wishes: list[tuple[float, Wish]] = []
         self.log = Log()
+
+    def at(self, seconds: float, wish: Wish) -> None:
+        """The client wants this done at that second."""
+        self._wishes.append((seconds, wish))
 
     async def run(self, seconds: float, *, muted_from: float = float("inf")) -> Log:
         """Real-time sound for so many seconds of virtual time; from ``muted_from`` on, none comes."""
         running = asyncio.create_task(self.session.run())
+        wishing = asyncio.create_task(self._wish())
         logging = asyncio.create_task(self._log())
         began, position, step = loop_clock(), 0, RATE_HZ * CHUNK_MS // 1000
         while loop_clock() - began < seconds:
@@ -252,6 +279,7 @@ class Conversation:
                 await self.session.hear(samples)
             position += step
             await asyncio.sleep(began + position / RATE_HZ - loop_clock())
+        await wishing
         await self.session.close()
         await running
         await logging
@@ -263,6 +291,12 @@ class Conversation:
 
     def _model(self, reply: str, cost: float) -> ScriptedModel:
         return ScriptedModel(reply, cost)
+
+    async def _wish(self) -> None:
+        began = loop_clock()
+        for seconds, wish in sorted(self._wishes, key=lambda one: one[0]):
+            await asyncio.sleep(began + seconds - loop_clock())
+            await wish()
 
     async def _log(self) -> None:
         begin = loop_clock()

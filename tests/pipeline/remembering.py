@@ -12,7 +12,7 @@ import torch
 from codec.health import Calibration
 from codec.memory import EchoicMemory
 from codec.window import SegmentState, StateWindow
-from pipeline.ports import Exchange, Prefill, Prompt, Token
+from pipeline.ports import Exchange, Prefill, Prompt, PromptRead, Token, ToolCall
 from tests.pipeline.conversation import Conversation, ScriptedModel, Segments
 
 WIDTH = 160
@@ -37,12 +37,15 @@ class RememberingModel(ScriptedModel):
         await super().prefill(prompt)
         return Prefill(0, 0, 1, (self._segment(prompt.messages[-1].text),))
 
-    async def generate(self, prompt: Prompt, max_tokens: int) -> AsyncGenerator[Token, None]:
+    async def generate(
+        self, prompt: Prompt, max_tokens: int
+    ) -> AsyncGenerator[Token | ToolCall | PromptRead, None]:
         self.told.append(says(prompt))
         self.asked.append([message.text for message in prompt.messages[1:]])
         self.exchange = Exchange(prompt.messages[-1].text, [])
         async for token in super().generate(prompt, max_tokens):
-            self.exchange.reply.append(token.text)
+            if isinstance(token, Token):
+                self.exchange.reply.append(token.text)
             yield token
 
     async def segments(self, exchange: Exchange, reply_tokens: int) -> tuple[Segments, Segments]:

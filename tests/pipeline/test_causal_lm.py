@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from pipeline.backends.causal_lm import CausalLM
-from pipeline.ports import InputError, Message, Prompt
+from pipeline.ports import InputError, Message, Prompt, PromptRead, Token, Tool, ToolCall
 from pipeline.store import Store
 
 pytestmark = pytest.mark.models
@@ -27,7 +29,7 @@ def asked(text: str, *, open: bool = False) -> Prompt:
 
 
 async def reply(conversation, prompt: Prompt, most: int = 16) -> list[int]:
-    return [token.id async for token in conversation.generate(prompt, most)]
+    return [part.id async for part in conversation.generate(prompt, most) if isinstance(part, Token)]
 
 
 async def test_reading_ahead_word_by_word_changes_no_token(lm: CausalLM) -> None:
@@ -85,7 +87,8 @@ async def test_a_finished_question_closes_better_than_a_broken_off_one(lm: Causa
 
 
 async def test_text_of_the_tokens_is_the_text_of_the_reply(lm: CausalLM) -> None:
-    tokens = [token async for token in lm.open().generate(asked("Count to five."), 24)]
+    parts = [part async for part in lm.open().generate(asked("Count to five."), 24)]
+    tokens = [part for part in parts if isinstance(part, Token)]
     whole = lm.tokenizer.decode([token.id for token in tokens], skip_special_tokens=True)
     assert "".join(token.text for token in tokens) == whole
 
@@ -93,3 +96,19 @@ async def test_text_of_the_tokens_is_the_text_of_the_reply(lm: CausalLM) -> None
 def test_a_model_that_does_not_exist_is_named(tmp_path) -> None:
     with pytest.raises(InputError, match="nowhere"):
         CausalLM(tmp_path / "nowhere")
+
+
+async def test_what_was_read_ahead_counts_as_cached(lm: CausalLM) -> None:
+    conversation = lm.open()
+    await conversation.prefill(asked("How many days are there in the month of", open=True))
+    read = await anext(conversation.generate(asked("How many days are there in the month of May?"), 1))
+    assert isinstance(read, PromptRead)
+    assert 0 < read.tokens - read.cached < read.cached
+
+
+async def test_even_a_small_model_can_be_made_to_call_a_tool(lm: CausalLM) -> None:
+    city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    weather = Tool("get_weather", "Tells the weather in a city.", city)
+    prompt = replace(asked("What is the weather in Paris?"), tools=(weather,), must_call="get_weather")
+    calls = [part async for part in lm.open().generate(prompt, 60) if isinstance(part, ToolCall)]
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("get_weather", {"city": "Paris"})]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.history import History
+from pipeline.ports import Message
 
 
 def words(text: str) -> int:
@@ -43,6 +44,24 @@ def test_above_the_budget_the_oldest_leave_and_the_newest_stay() -> None:
 
 def test_a_turn_taken_back_is_forgotten() -> None:
     history = History("Be brief.", 100, words)
-    history.add_user("What is the time?")
-    history.drop_last_user()
+    history.add_user("What is the time?", "this")
+    history.remove("this")
+    assert not history.messages
+
+
+def test_a_message_finds_its_place_behind_those_before_it() -> None:
+    history = History("Be brief.", 100, words)
+    history.add_user("one", "1")
+    history.add_user("three", "3")
+    history.add(Message("user", "two"), "2", after=("0", "1"))
+    history.add(Message("user", "zero"), "0", after=())
+    assert [message.text for message in history.messages] == ["zero", "one", "two", "three"]
+
+
+def test_a_reply_that_was_heard_less_of_says_less() -> None:
+    history = History("Be brief.", 100, words)
+    history.add_reply("one two three", "reply")
+    history.rewrite("reply", "one…")
+    assert history.messages == (Message("assistant", "one…"),)
+    history.rewrite("reply", "")
     assert not history.messages

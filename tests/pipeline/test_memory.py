@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from codec.window import SegmentState
+from pipeline.requests import ReplyRequest
 from tests.pipeline.conversation import Say, Segments
 from tests.pipeline.remembering import RememberingConversation, RememberingModel, found
 
@@ -125,9 +126,9 @@ async def test_an_expired_state_is_zero_wherever_it_was_held() -> None:
     held: list[SegmentState] = []
     settle = conversation.session._memory.settle
 
-    def watched(message: Segments, reply: Segments, heard: str) -> None:
-        settle(message, reply, heard)
-        held.extend(conversation.session._memory.prompt("").state.segments)  # type: ignore[union-attr]
+    def watched(turn: int, message: Segments, reply: Segments) -> None:
+        settle(turn, message, reply)
+        held.extend(conversation.session._replies.prompt(ReplyRequest()).state.segments)  # type: ignore[union-attr]
 
     conversation.session._memory.settle = watched  # type: ignore[method-assign]
     await conversation.run(8)
@@ -138,7 +139,7 @@ async def test_an_expired_state_is_zero_wherever_it_was_held() -> None:
 async def test_a_session_that_ends_keeps_no_state() -> None:
     conversation = talk(FIRST)
     await conversation.run(4)
-    assert conversation.session._memory.prompt("").state is None
+    assert conversation.session._replies.prompt(ReplyRequest()).state is None
 
 
 async def test_a_sick_state_is_dropped_counted_and_warned_about_once() -> None:

@@ -92,7 +92,7 @@ async def test_what_was_heard_is_what_has_had_the_time_to_sound() -> None:
     client = Client()
     playing = asyncio.create_task(client.playback.play(speech(0.5, 0.5, 0.5)))
     await asyncio.sleep(1.1)
-    assert client.playback.heard_text() == "word1 word2"
+    assert client.playback.heard_text("word1 word2 word3 word4") == "word1 word2"
     playing.cancel()
     await asyncio.wait([playing])
 
@@ -103,10 +103,36 @@ async def test_a_pause_adds_nothing_to_what_was_heard() -> None:
     await asyncio.sleep(0.3)
     client.playback.pause()
     await asyncio.sleep(5)
-    assert client.playback.heard_text() == ""
+    assert client.playback.heard_text("word1 word2 word3 word4") == ""
     client.playback.resume()
     await playing
-    assert client.playback.heard_text() == "word1 word2 word3"
+    assert client.playback.heard_text("Word1, word2, word3.") == "Word1, word2, word3."
+
+
+async def test_a_client_that_played_less_of_it_heard_less_of_it() -> None:
+    client = Client()
+    await client.playback.play(speech(0.5, 0.5, 0.5))
+    assert client.playback.heard_text("whole", limit_ms=1000) == "word1 word2"
+
+
+async def test_nothing_is_heard_after_it_was_stopped() -> None:
+    client = Client()
+    playing = asyncio.create_task(client.playback.play(speech(0.5, 0.5, 0.5)))
+    await asyncio.sleep(1.1)
+    client.playback.stop()
+    playing.cancel()
+    await asyncio.wait([playing])
+    await asyncio.sleep(5)
+    assert client.playback.heard_text("whole") == "word1 word2"
+
+
+async def test_without_word_times_speech_is_taken_to_be_even() -> None:
+    async def wordless() -> AsyncIterator[SpokenAudio]:
+        yield SpokenAudio(bytes(RATE_HZ * 4), RATE_HZ)
+
+    client = Client()
+    await client.playback.play(wordless())
+    assert client.playback.heard_text("one two three four", limit_ms=1000) == "one two"
 
 
 async def test_a_producer_that_is_late_makes_a_gap_that_is_counted() -> None:

@@ -15,6 +15,7 @@ from pipeline.events import (
     UserStarted,
     UserStopped,
 )
+from pipeline.requests import ReplyRequest
 from pipeline.timing import EndedBy, Mark
 from tests.pipeline.conversation import Conversation, Costs, Say
 
@@ -192,11 +193,9 @@ async def test_a_recogniser_that_fails_fails_the_turn_and_the_next_one_works() -
 
 async def test_typed_words_are_answered_in_writing() -> None:
     talk = Conversation(reply="Ten")
-    talk.session.add_user_text("What is the time?")
-    asyncio.get_running_loop().call_later(1.0, lambda: None)
-    asking = asyncio.create_task(talk.session.respond(spoken=False))
+    talk.session.history.add_user("What is the time?")
+    await talk.session.respond(ReplyRequest(spoken=False))
     log = await talk.run(3)
-    assert await asking == 1
     assert log.replies == [("completed", "Ten ")]
     assert not log.all(ReplyAudio)
 
@@ -204,13 +203,8 @@ async def test_typed_words_are_answered_in_writing() -> None:
 async def test_the_client_can_cancel_a_reply() -> None:
     talk = Conversation(ASKED, reply="one " * 20)
 
-    async def cancel() -> bool:
-        await asyncio.sleep(3)
-        return await talk.session.cancel()
-
-    cancelled = asyncio.create_task(cancel())
+    talk.at(3, talk.session.cancel)
     log = await talk.run(6)
-    assert await cancelled
     assert [status for status, _ in log.replies] == ["cancelled"]
 
 

@@ -11,6 +11,8 @@ from pipeline.actions import (
     EndTurn,
     FailTurn,
     FinishHearing,
+    ForgetHeard,
+    ForgetTurn,
     Hear,
     Judge,
     PausePlayback,
@@ -18,7 +20,7 @@ from pipeline.actions import (
     ResumePlayback,
 )
 from pipeline.timing import EndedBy
-from pipeline.turns import Floor, spoken_form
+from pipeline.utterance import Floor, spoken_form
 from tests.pipeline.talk import Talk
 
 ASKED = "What is the time?"
@@ -237,10 +239,57 @@ def test_the_client_can_cut_before_the_first_audio() -> None:
     assert talk.keeper.client_cancel() == []
 
 
-def test_a_typed_turn_takes_the_floor_from_a_reply() -> None:
+def test_a_typed_turn_waits_until_the_floor_is_free() -> None:
     talk = Talk().question()
-    turn, actions = talk.keeper.client_turn()
-    assert (turn, actions) == (2, [Cut(1)])
+    assert talk.keeper.client_turn() == (0, [])
+    talk.reply_over(1)
+    assert talk.keeper.client_turn() == (2, [])
+
+
+def test_what_the_user_says_meanwhile_is_answered_after_the_reply_the_client_asked_for() -> None:
+    talk = Talk().speech(1000).silence(96).final(ASKED)
+    turn, dropped = talk.keeper.client_turn()
+    assert dropped == [DropDraft(1, 1)]
+    talk.judged(0.97).goes_on(2000)
+    assert not talk.all(Commit)
+    talk.reply_over(turn).audio_made().goes_on(300)
+    assert [commit.turn for commit in talk.all(Commit)] == [1]
+
+
+def test_without_replies_a_turn_ends_with_its_words_kept() -> None:
+    talk = Talk(replies=False).speech(1000).silence(96).final(ASKED).judged(0.97).goes_on(300)
+    assert talk.last(EndTurn) == EndTurn(1, EndedBy.EVIDENCE, ASKED, kept=True)
+    assert not talk.all(Draft)
+
+
+def test_without_interruptions_speech_over_a_reply_is_a_turn_beside_it() -> None:
+    talk = Talk(interrupts=False).question().speech(800).partial("What about Rome").goes_on(64)
+    assert talk.last(BeginTurn).turn == 2
+    assert not talk.all(PausePlayback) + talk.all(Cut)
+    talk.silence(96).final("What about Rome?").judged(0.97).goes_on(2000)
+    assert len(talk.all(Commit)) == 1
+    talk.reply_over(1).audio_made().goes_on(300)
+    assert [commit.turn for commit in talk.all(Commit)] == [1, 2]
+
+
+def test_a_fixed_silence_ends_a_turn_whatever_the_evidence() -> None:
+    talk = Talk(fixed_wait_ms=640).speech(1000).silence(96).final(ASKED).judged(0.97).audio_made().goes_on(500)
+    assert not talk.all(Commit)
+    assert talk.goes_on(100).all(Commit)
+
+
+def test_a_client_that_commits_ends_the_turn_and_gets_no_reply() -> None:
+    talk = Talk().speech(1000)
+    talk.actions += talk.keeper.client_commit(talk.ms / 1000)
+    talk.final(ASKED)
+    assert talk.last(EndTurn) == EndTurn(1, EndedBy.CLIENT, ASKED, kept=True)
+    assert not talk.all(Commit)
+
+
+def test_a_client_that_clears_leaves_nothing_of_the_turn() -> None:
+    talk = Talk().speech(1000).silence(96).final(ASKED)
+    assert talk.keeper.client_clear() == [DropDraft(1, 1), ForgetTurn(1), ForgetHeard()]
+    assert talk.keeper.client_clear() == []
 
 
 def test_the_text_the_model_is_given_is_stable_against_punctuation() -> None:
