@@ -16,7 +16,7 @@ from codec.window import FusedState
 from pipeline.backends.causal_lm import CausalConversation, CausalLM
 from pipeline.backends.model_codec import find_codec
 from pipeline.config import MemoryConfig
-from pipeline.ports import InputError, Message, Prompt
+from pipeline.ports import InputError, Message, Prompt, Token
 from pipeline.store import Store
 
 SYSTEM = Message("system", "You are a helpful assistant on the phone. Be brief and precise.")
@@ -35,11 +35,12 @@ def lm(request: pytest.FixtureRequest) -> Iterator[CausalLM]:
 
 
 def asked(text: str, state: FusedState | None = None, *, open: bool = False) -> Prompt:
-    return Prompt((SYSTEM, Message("user", text)), open, state)
+    return Prompt((SYSTEM, Message("user", text)), open=open, state=state)
 
 
 async def reply(conversation: CausalConversation, prompt: Prompt, most: int = 12) -> str:
-    return "".join([token.text async for token in conversation.generate(prompt, most)])
+    parts = [part async for part in conversation.generate(prompt, most)]
+    return "".join(part.text for part in parts if isinstance(part, Token))
 
 
 async def state_of(lm: CausalLM, *said: str) -> FusedState:
