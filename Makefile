@@ -4,7 +4,7 @@ BIN = .venv/bin
 # The lock keeps every install to the versions that were tested.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test compat bench soak lint types clean
+.PHONY: demo test compat bench soak codec lint types clean
 
 demo: .venv/installed
 	$(BIN)/echoic models fetch && $(BIN)/echoic demo
@@ -24,6 +24,12 @@ bench: .venv/installed
 # Hundreds of conversations, in sequence and at once, that end in every way.
 soak: .venv/installed-for-tests
 	SOAK=200 $(BIN)/python -m pytest tests/server/test_soak.py
+
+# Trains echoic memory for the embedded model (an hour on two cores; an interrupted run goes on), then judges it.
+# DIALOGUES= is a folder with sgd_train, tm4_train and sgd_dev as JSONL.
+codec: .venv/installed
+	$(BIN)/echoic models fetch && $(BIN)/echoic codec train --data $(DIALOGUES)/sgd_train.jsonl --data $(DIALOGUES)/tm4_train.jsonl --work out/codec --out out/codec/smollm2-135m-instruct.safetensors
+	$(BIN)/echoic codec eval out/codec/smollm2-135m-instruct.safetensors --data $(DIALOGUES)/sgd_dev.jsonl --record --json out/codec/eval.json --plot out/codec/recovery.png
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -58,6 +58,10 @@ class PreRoll:
         self._end += len(samples)
         self._ring[self._slots(self._end - len(kept), self._end)] = kept
 
+    def wipe(self, until: int) -> None:
+        """Overwrite with silence what is held before this position."""
+        self._ring[self._slots(self.start, max(self.start, min(until, self._end)))] = 0
+
     def cut(self, start: int, end: int | None = None) -> AudioChunk:
         """A copy of what is held between two positions (up to the newest sample by default).
 

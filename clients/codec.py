@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pipeline.ports import RATE_HZ, InputError
+from pipeline.ports import InputError
 from pipeline.store import Store
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _train(args: argparse.Namespace, console: Console) -> int:
     from codec.train import Recipe
 
     examples = _examples(args, "train", informed=0.5)
-    frozen = load_frozen(_model_path(args.llm), Path(args.llm).name)
+    frozen = load_frozen(model_path(args.llm), Path(args.llm).name)
     layers = frozen.base.layers
     config = CodecConfig(
         d_model=frozen.base.d_model,
@@ -137,7 +137,7 @@ def _eval(args: argparse.Namespace, console: Console) -> int:
     from codec.verdict import Questions, judge
 
     sets = _examples(args, "test", informed=0.0)
-    frozen = load_frozen(_model_path(args.llm), Path(args.llm).name, exact=True)
+    frozen = load_frozen(model_path(args.llm), Path(args.llm).name, exact=True)
     verdicts = {}
     for path in args.files:
         bound = load(path, frozen.base)
@@ -169,7 +169,8 @@ def _examples(
     return sets
 
 
-def _model_path(name: str) -> Path | str:
+def model_path(name: str) -> Path | str:
+    """A store entry's folder, or the name as it is."""
     store = Store.default()
     return store.path(name) if name in store.names() else name
 
@@ -247,29 +248,19 @@ def _inspect(args: argparse.Namespace, console: Console) -> int:
 
 async def _timeline(args: argparse.Namespace) -> tuple[list[Moment], list[Stretch]]:
     """The memory while a recording plays, and what was heard in it."""
-    from audio.resample import resample
-    from audio.wav import read_recording
-    from clients.codec_timeline import hear, remember
+    from clients.codec_timeline import heard_in, remember
     from codec.binding import load, weights_for
     from codec.fit import Reader, load_frozen
-    from codec.memory import EchoicMemory
+    from codec.memory import EchoicMemory, SegmentEncoder
     from codec.window import StateWindow
-    from pipeline.backends.silero import SileroModel
-    from pipeline.backends.whisper import WhisperRecogniser
 
-    recording = read_recording(args.file)
-    sound = resample(recording.samples, recording.rate_hz, RATE_HZ)
-    vad, recogniser = SileroModel(), WhisperRecogniser(_model_path(args.asr))
-    try:
-        stretches = await hear(sound, vad.open(), recogniser)
-    finally:
-        vad.close()
-        recogniser.close()
-    frozen = load_frozen(_model_path(args.llm), Path(args.llm).name, exact=True)
+    stretches, duration_s = await heard_in(args.file, model_path(args.asr))
+    frozen = load_frozen(model_path(args.llm), Path(args.llm).name, exact=True)
     bound = load(args.codec or weights_for(frozen.base), frozen.base)
-    memory = EchoicMemory(bound.codec.encoder, bound.calibration, StateWindow())
+    memory, encoder = EchoicMemory(bound.calibration, StateWindow()), SegmentEncoder(bound.codec.encoder)
     read = Reader(frozen, bound).read
-    return remember(stretches, read, memory, len(sound) / RATE_HZ, bound.codec.config.window_slots), stretches
+    moments = remember(stretches, read, encoder, memory, duration_s, bound.codec.config.window_slots)
+    return moments, stretches
 
 
 def _print_codec(console: Console, bound: BoundCodec) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, Recogniser, Samples, VoiceActivity
 
 if TYPE_CHECKING:
-    from codec.memory import EchoicMemory, Hidden
+    from codec.memory import EchoicMemory, Hidden, SegmentEncoder
 
 CHUNK_S = 0.2
 SPEECH_PROBABILITY = 0.5
@@ -51,6 +52,23 @@ async def hear(sound: Samples, vad: VoiceActivity, recogniser: Recogniser) -> li
     return found
 
 
+async def heard_in(path: Path, asr: Path | str) -> tuple[list[Stretch], float]:
+    """The stretches of speech in a recording's file, and how long it is in seconds."""
+    from audio.resample import resample
+    from audio.wav import read_recording
+    from pipeline.backends.silero import SileroModel
+    from pipeline.backends.whisper import WhisperRecogniser
+
+    recording = read_recording(path)
+    sound = resample(recording.samples, recording.rate_hz, RATE_HZ)
+    vad, recogniser = SileroModel(), WhisperRecogniser(asr)
+    try:
+        return await hear(sound, vad.open(), recogniser), len(sound) / RATE_HZ
+    finally:
+        vad.close()
+        recogniser.close()
+
+
 def _seconds(frame: int) -> float:
     return frame * VAD_FRAME_SAMPLES / RATE_HZ
 
@@ -72,6 +90,7 @@ def _runs(spoken: Sequence[bool]) -> Iterator[tuple[int, int]]:
 def remember(
     stretches: Sequence[Stretch],
     read: Callable[[str], Hidden],
+    encoder: SegmentEncoder,
     memory: EchoicMemory,
     duration_s: float,
     window_slots: int,
@@ -85,23 +104,22 @@ def remember(
     for step in range(1, round((duration_s + AFTERWARDS_S) / CHUNK_S) + 1):
         now_s = step * CHUNK_S
         for stretch, hidden in zip(stretches, states, strict=True):
-            _play(stretch, hidden, memory, now_s)
+            _play(stretch, hidden, encoder, memory, now_s)
         memory.expire(now_s)
         moments.append(_moment(memory, now_s, window_slots))
     return moments
 
 
-def _play(stretch: Stretch, hidden: Hidden, memory: EchoicMemory, now_s: float) -> None:
-    """What one chunk brings of a stretch."""
-    length_s = stretch.end_s - stretch.begin_s
-    before, after = (
-        round(len(hidden) * min(max((at - stretch.begin_s) / length_s, 0.0), 1.0))
-        for at in (now_s - CHUNK_S, now_s)
-    )
-    if after > before:
-        memory.push(hidden[before:after], now_s)
-    if now_s - CHUNK_S < stretch.end_s <= now_s:
-        memory.close_segment(now_s)
+def _play(stretch: Stretch, hidden: Hidden, encoder: SegmentEncoder, memory: EchoicMemory, now_s: float) -> None:
+    """What is said of a stretch by the end of a chunk."""
+    if not stretch.begin_s < now_s < stretch.end_s + CHUNK_S:
+        return
+    share = min((now_s - stretch.begin_s) / (stretch.end_s - stretch.begin_s), 1.0)
+    from codec.memory import Said
+
+    memory.hear(encoder.grow(Said(), hidden[: round(len(hidden) * share)]).segments, now_s)
+    if now_s >= stretch.end_s:
+        memory.settle(now_s)
 
 
 def _moment(memory: EchoicMemory, now_s: float, window_slots: int) -> Moment:

@@ -19,6 +19,7 @@ from codec.inject import Injector
 from codec.model import CodecConfig, CodecError, StateCodec
 from codec.prompts import Prompts
 from codec.train import Recipe, Student, Trainer
+from codec.window import FusedState
 
 # Half of the lessons read a segment behind those before it, half by itself: the codec meets both in use.
 _RUNNING_SHARE = 0.5
@@ -129,6 +130,20 @@ class Reader:
     def __init__(self, frozen: Frozen, bound: BoundCodec, system: str = SYSTEMS[1]) -> None:
         self._prompts, self._system = Prompts(frozen.tokenizer), system
         self._injector = Injector(frozen.model, bound.codec, bound.sink_id)
+
+    @torch.no_grad()
+    def surprise(self, text: str, state: FusedState | None = None) -> float:
+        """Nats a token that the text costs the model, behind a state or behind nothing."""
+        prompt = self._prompts.turns(self._system, [Turn("user", text)])
+        begin, end = prompt.spans[0]
+        ids = torch.tensor([prompt.ids[:end]], device=self._injector.model.device)
+        cache = DynamicCache()
+        with self._injector.active(None):
+            self._injector.read(cache, input_ids=ids[:, : begin - 1])
+        with self._injector.active(self._injector.prepare([state])):
+            final = self._injector.read(cache, input_ids=ids[:, begin - 1 :])
+        logits = self._injector.model.get_output_embeddings()(final)[0, :-1].float()
+        return float(torch.nn.functional.cross_entropy(logits, ids[0, begin:]))
 
     @torch.no_grad()
     def read(self, text: str) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import DynamicCache
 
-from codec.model import CodecError, StateCodec
+from codec.model import CodecConfig, CodecError, StateCodec
 from codec.prefix import (
     CACHE_NAMES,
     KeysValues,
@@ -182,15 +182,9 @@ class Injector:
     @torch.no_grad()
     def prepare(self, states: Sequence[FusedState | None]) -> Injection | None:
         """Make one state a row ready for the model; None when all are empty (nothing will be injected)."""
-        rows = [state for state in states if state is not None and state.segments]
-        if not rows:
+        if not any(state is not None and state.segments for state in states):
             return None
-        config = self.codec.config
-        slots = torch.zeros(len(states), config.window_slots, config.code_dims)
-        log_weights = torch.full((len(states), config.window_slots), -torch.inf)
-        for row, state in enumerate(states):
-            if state is not None:
-                _place(state, slots[row], log_weights[row], config.slots)
+        slots, log_weights = placed(states, self.codec.config)
         device = self.codec.encoder.center.device
         return self.inject(slots.to(device), log_weights.to(device))
 
@@ -269,6 +263,16 @@ def _stream(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
 
 def _with_stream(args: tuple[Any, ...], kwargs: dict[str, Any], stream: Tensor) -> Any:
     return (stream, *args[1:]), {name: value for name, value in kwargs.items() if name != "hidden_states"}
+
+
+def placed(states: Sequence[FusedState | None], config: CodecConfig) -> tuple[Tensor, Tensor]:
+    """States, one a row, in their places: slots [B, size * k, c] and log-weights [B, size * k] (-inf: empty)."""
+    slots = torch.zeros(len(states), config.window_slots, config.code_dims)
+    log_weights = torch.full((len(states), config.window_slots), -torch.inf)
+    for row, state in enumerate(states):
+        if state is not None and state.segments:
+            _place(state, slots[row], log_weights[row], config.slots)
+    return slots, log_weights
 
 
 def _place(state: FusedState, slots: Tensor, log_weights: Tensor, per_segment: int) -> None:

@@ -1,8 +1,8 @@
-"""Echoic memory of one session: its encoder, its window and its health, in one value that can be rewound."""
+"""Echoic memory of one session: what is said becomes segments, which slide through a window that is watched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from codec.health import Calibration, StateHealth
 from codec.model import StateEncoder, merge_neighbours
-from codec.window import FusedState, SegmentState, StateWindow, WindowState
+from codec.window import FusedState, SegmentState, StateWindow, WindowState, fuse
 
 Hidden = Tensor  # [n, d]: states of n tokens at the input of layer L+1
 
@@ -25,59 +25,106 @@ class _Growing:
 
 
 @dataclass(frozen=True)
-class MemoryState:
-    """The memory of a session at one moment."""
+class Said:
+    """A message so far, as segments, oldest first; a long one fills several."""
 
-    window: WindowState
-    growing: _Growing | None
+    segments: tuple[SegmentState, ...] = ()
+    growing: _Growing | None = None  # what the last segment was made of; None where it is full
+
+    def wipe(self) -> None:
+        """Overwrite what is growing; the segments are the window's to wipe."""
+        if self.growing is not None:
+            self.growing.sums.zero_()
 
 
-class EchoicMemory:
-    """One session's memory. ``warn`` is told once when a state is found sick; ``dropped`` counts every time."""
+class SegmentEncoder:
+    """Words as they are read, to segments of at most ``segment_tokens`` tokens. Keeps nothing."""
 
-    def __init__(
-        self,
-        encoder: StateEncoder,
-        calibration: Calibration,
-        window: StateWindow,
-        warn: Callable[[str], None] = lambda message: None,
-    ) -> None:
-        self._encoder, self._calibration, self._window, self._warn = encoder, calibration, window, warn
-        self._growing: _Growing | None = None
-        self.health: StateHealth | None = None
-        self.dropped = 0
+    def __init__(self, encoder: StateEncoder, segment_tokens: int = 48) -> None:
+        self._encoder, self._segment_tokens = encoder, segment_tokens
 
     @torch.no_grad()
-    def push(self, hidden: Tensor, now_s: float) -> None:
-        """A chunk's hidden states [n, d] at the input of layer L: the open segment grows by them."""
-        self.touch(now_s)
+    def grow(self, said: Said, hidden: Hidden) -> Said:
+        """The message with the next words; the result depends on the words, not on how they are cut."""
         while len(hidden):
-            growing = self._growing or _Growing(*self._encoder.empty())
-            room = self._window.segment_tokens - growing.tokens
-            self._growing = self._grow(growing, hidden[:room])
-            self._window.update(self._seal(self._growing), now_s)
-            self._settle()
+            growing = said.growing or _Growing(*self._encoder.empty())
+            full = said.segments if said.growing is None else said.segments[:-1]
+            room = self._segment_tokens - growing.tokens
+            codes, weights = self._encoder.codes(hidden[None, :room])
+            sums, mass = merge_neighbours(growing.sums, growing.mass, codes, weights)
+            growing = _Growing(sums, mass, growing.tokens + len(hidden[:room]))
             hidden = hidden[room:]
+            said = Said((*full, self._seal(growing)), growing if growing.tokens < self._segment_tokens else None)
+        return said
 
-    def _grow(self, growing: _Growing, hidden: Tensor) -> _Growing:
-        codes, weights = self._encoder.codes(hidden[None])
-        return _Growing(
-            *merge_neighbours(growing.sums, growing.mass, codes, weights), growing.tokens + len(hidden)
-        )
+    @torch.no_grad()
+    def join(self, older: SegmentState, newer: SegmentState) -> SegmentState:
+        """Two segments as one of the same size: neighbours are merged, a slot weighing what its tokens weigh."""
+        slots = torch.cat([older.slots, newer.slots]).to(self._encoder.center)
+        weights = [one.tokens / max(1, len(one.values)) for one in (older, newer) for _ in one.values]
+        sums, mass = self._encoder.empty()
+        sums, mass = merge_neighbours(sums, mass, slots[None], mass.new_tensor([weights]))
+        means = sums[0] / mass[0, :, None].clamp(min=1e-6)
+        return SegmentState.of(means[mass[0] > 0], older.tokens + newer.tokens)
 
     def _seal(self, growing: _Growing) -> SegmentState:
         filled = growing.mass[0] != 0  # true of what is not a number, too: health shall see it
         return SegmentState.of(self._encoder.seal(growing.sums, growing.mass)[0][filled], growing.tokens)
 
-    def close_segment(self, now_s: float) -> None:
-        """A pause: the open segment is finished and slides into the window."""
+
+@dataclass(frozen=True)
+class MemoryState:
+    """The memory of a session at one moment."""
+
+    window: WindowState
+    settled: WindowState
+
+
+class EchoicMemory:
+    """One session's memory. ``warn`` is told once when a state is found sick; ``dropped`` counts every time.
+
+    A message that is still being said is ``heard``: it can be said anew, taken back, or settled.
+    """
+
+    def __init__(
+        self,
+        calibration: Calibration,
+        window: StateWindow,
+        warn: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        self._calibration, self._window, self._warn = calibration, window, warn
+        self._settled = window.snapshot()  # without the message that is being said
+        self.health: StateHealth | None = None
+        self.dropped = 0
+
+    @property
+    def open(self) -> SegmentState | None:
+        """The segment being said."""
+        return self._window.open
+
+    @property
+    def era(self) -> int:
+        """How often everything was dropped."""
+        return self._window.snapshot().era
+
+    def hear(self, segments: Sequence[SegmentState], now_s: float) -> None:
+        """The message that is being said is this so far, whatever was heard of it before."""
+        self.touch(now_s)
+        self._window.restore(self._settled, now_s)
+        for segment in segments:
+            self._window.close_segment(now_s)
+            self._window.update(segment, now_s)
+
+    def settle(self, now_s: float) -> None:
+        """A pause: the message is over, its segments stay."""
         self.expire(now_s)
         self._window.close_segment(now_s)
-        self._settle()
+        self._settled = self._window.snapshot()
 
-    def _settle(self) -> None:
-        if self._window.open is None:
-            self._growing = None
+    def unhear(self, now_s: float) -> None:
+        """The message is taken back."""
+        self.expire(now_s)
+        self._window.restore(self._settled, now_s)
 
     def touch(self, now_s: float) -> None:
         """The user or the assistant is being heard now: the expiry starts anew."""
@@ -88,23 +135,25 @@ class EchoicMemory:
         """Zero and drop everything if neither side was heard for long enough; True if anything was dropped."""
         if not self._window.expire(now_s):
             return False
-        self._wipe()
+        self._wipe_settled()
         return True
 
     def clear(self) -> None:
         """Zero and drop everything: the session ends."""
         self._window.clear()
-        self._wipe()
+        self._wipe_settled()
 
-    def _wipe(self) -> None:
-        if self._growing is not None:
-            self._growing.sums.zero_()
-        self._growing = None
+    def _wipe_settled(self) -> None:
+        """A long message may have pushed segments out of the window that it would leave in if taken back."""
+        for segment in self._settled.closed:
+            segment.wipe()
+        self._settled = self._window.snapshot()
 
-    def fused(self, now_s: float) -> FusedState:
-        """What a reply that begins now may know. A sick window is dropped, counted, and warned about once."""
+    def fused(self, now_s: float, but: Container[str] = ()) -> FusedState:
+        """What a reply that begins now may know, ``but`` some messages. A sick window is dropped and counted."""
         self.expire(now_s)
-        state = self._window.fuse(now_s)
+        segments = tuple(one for one in self._settled.closed if one.message not in but)
+        state = fuse(segments, self._window.decay)
         self.health = self._calibration.judge_window(state)
         if self.health is None or not self.health.fault:
             return state
@@ -116,18 +165,15 @@ class EchoicMemory:
 
     def receive(self, segments: Sequence[SegmentState], now_s: float) -> None:
         """Take over copies of another session's segments, oldest first."""
-        for segment in segments:
-            self._window.update(replace(segment, values=segment.values.clone()), now_s)
-            self._window.close_segment(now_s)
-        self._settle()
+        self.hear([replace(segment, values=segment.values.clone()) for segment in segments], now_s)
+        self.settle(now_s)
 
     def snapshot(self) -> MemoryState:
         """The memory as a value, to come back to when a turn is cancelled or a draft dropped."""
-        return MemoryState(self._window.snapshot(), self._growing)
+        return MemoryState(self._window.snapshot(), self._settled)
 
     def restore(self, state: MemoryState, now_s: float) -> None:
-        """Be again what ``state`` was; what has expired meanwhile stays gone."""
-        self._growing = state.growing
+        """Hold again what ``state`` held; what has expired meanwhile stays gone."""
+        self._window.restore(state.settled, now_s)
+        self._settled = self._window.snapshot()
         self._window.restore(state.window, now_s)
-        if self._window.open is None:
-            self._wipe()

@@ -6,7 +6,7 @@ Pure: no clock of its own, every call is given the time in seconds, which never 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -21,11 +21,13 @@ class SegmentState:
     """The compressed state of one segment: int8 ``values`` [k, c] times ``scale``, of ``tokens`` tokens.
 
     It is int8 from the moment it exists, so that what is stored, sent and injected are the same numbers.
+    ``message``: the key of the message it is part of, where messages have keys.
     """
 
     values: Tensor
     scale: float
     tokens: int
+    message: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, slots: Tensor, tokens: int) -> SegmentState:
@@ -68,11 +70,15 @@ class FusedState:
 
 @dataclass(frozen=True)
 class WindowState:
-    """A window at one moment, as a value. ``active_s``: when either side was last heard."""
+    """A window at one moment, as a value. ``active_s``: when either side was last heard.
+
+    ``era``: how often the window has lost all it held; what it held in an earlier era is wiped.
+    """
 
     closed: tuple[SegmentState, ...] = ()
     open: SegmentState | None = None
     active_s: float = -math.inf
+    era: int = field(default=0, compare=False)
 
 
 class StateWindow:
@@ -100,7 +106,7 @@ class StateWindow:
     def update(self, segment: SegmentState, now_s: float) -> None:
         """A chunk arrived: ``segment`` is what the open segment is now. It closes at its size limit."""
         self.touch(now_s)
-        self._now = WindowState(self._now.closed, segment, self._now.active_s)
+        self._now = replace(self._now, open=segment)
         if segment.tokens >= self.segment_tokens:
             self.close_segment(now_s)
 
@@ -109,12 +115,12 @@ class StateWindow:
         self.expire(now_s)
         if self._now.open is not None:
             closed = (*self._now.closed, self._now.open)[-self.size :]
-            self._now = WindowState(closed, None, self._now.active_s)
+            self._now = replace(self._now, closed=closed, open=None)
 
     def touch(self, now_s: float) -> None:
         """One side is being heard now."""
         self.expire(now_s)
-        self._now = WindowState(self._now.closed, self._now.open, max(now_s, self._now.active_s))
+        self._now = replace(self._now, active_s=max(now_s, self._now.active_s))
 
     def expire(self, now_s: float) -> bool:
         """Zero and drop everything if neither side was heard for ``expiry_s``; True if anything was dropped."""
@@ -127,7 +133,7 @@ class StateWindow:
         held = (*self._now.closed, *([self._now.open] if self._now.open else []))
         for segment in held:
             segment.wipe()
-        self._now = WindowState()
+        self._now = WindowState(era=self._now.era + 1)
         return bool(held)
 
     def fuse(self, now_s: float) -> FusedState:
@@ -140,8 +146,13 @@ class StateWindow:
         return self._now
 
     def restore(self, state: WindowState, now_s: float) -> None:
-        """Be again what ``state`` was, as if nothing had happened since; time has passed all the same."""
-        self._now = state
+        """Hold again what ``state`` held, as if nothing had been said since.
+
+        Time has passed all the same: what has expired stays gone, and who was heard meanwhile was heard.
+        """
+        self.expire(now_s)
+        held = state if state.era == self._now.era else WindowState(era=self._now.era)
+        self._now = replace(held, active_s=max(state.active_s, self._now.active_s))
         self.expire(now_s)
 
 

@@ -120,6 +120,7 @@ class Channel(Generic[T]):
             except ChannelClosed:
                 return
             yield item
+            del item  # what was taken is the taker's alone, not held here until the next one comes
 
     def _fits(self, item: T) -> bool:
         return not self._items or self._held + self._size(item) <= self._limit

@@ -45,6 +45,21 @@ class LlmConfig:
 
 
 @dataclass(frozen=True, config=_STRICT)
+class MemoryConfig:
+    """What of a turn outlives it. ``codec``: a codec file; "" is the one that comes with Echoic for the model.
+
+    ``exact``: the words, within ``llm.history_tokens``, and the state of what fell out of them. ``echoic``
+    (private mode): the state alone.
+    """
+
+    mode: Literal["exact", "echoic"] = "exact"
+    codec: str = ""
+    segments: int = Field(default=3, ge=1)
+    decay: float = Field(default=0.7, gt=0, le=1)
+    expiry_s: float = Field(default=3.0, gt=0)
+
+
+@dataclass(frozen=True, config=_STRICT)
 class SpeechConfig:
     """Text to speech. ``url``: any server of the ElevenLabs protocol; "" is the embedded one."""
 
@@ -138,6 +153,7 @@ class Config:
 
     asr: AsrConfig = field(default_factory=AsrConfig)
     llm: LlmConfig = field(default_factory=LlmConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
     speech: SpeechConfig = field(default_factory=SpeechConfig)
     listen: ListenConfig = field(default_factory=ListenConfig)
     turn: TurnConfig = field(default_factory=TurnConfig)

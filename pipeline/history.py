@@ -29,6 +29,11 @@ class History:
         """What is remembered, oldest first."""
         return tuple(self._messages.values())
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of these messages."""
+        return tuple(self._messages)
+
     def holds(self, key: str) -> bool:
         """Whether this message is remembered."""
         return key in self._messages
@@ -72,8 +77,12 @@ class History:
 
     def _forget_the_oldest(self) -> None:
         if self._tokens() > self._budget:
-            while len(self._messages) > 1 and self._tokens() > self._budget / 2:
+            while not self._down_to_the_question and self._tokens() > self._budget / 2:
                 del self._messages[next(iter(self._messages))]
+
+    @property
+    def _down_to_the_question(self) -> bool:
+        return [message.role for message in self._messages.values()] in ([], ["user"], ["tool"])
 
     def _tokens(self) -> int:
         return sum(self._count(_all_text(message)) for message in self._messages.values())

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from codec.memory import EchoicMemory
+    from codec.window import FusedState, SegmentState
 
 Samples = NDArray[np.float32]
 Role = Literal["system", "user", "assistant", "tool"]
@@ -79,12 +83,14 @@ class Prompt:
     """What the model reads. ``open``: the last message is still being spoken, more of it may follow.
 
     ``must_call`` is "" where the model may choose, ANY_TOOL, or the name of the tool that it has to call.
+    ``state``: what was said before and is not among the messages; it is seen from the last message on.
     """
 
     messages: tuple[Message, ...]
     open: bool = False
     tools: tuple[Tool, ...] = ()
     must_call: str = ""
+    state: FusedState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +128,23 @@ class PromptRead:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """What one prefill did to the KV cache, in tokens: kept, dropped, computed."""
+    """What one prefill did to the KV cache, in tokens: kept, dropped, computed.
+
+    ``said``: the last message so far, as segments; empty where the model has no codec.
+    """
 
     kept: int
     cropped: int
     computed: int
+    said: tuple[SegmentState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The model's own hidden states of a turn's words and of the reply's tokens, for it to make segments of."""
+
+    words: Any
+    reply: Any
 
 
 class VoiceActivity(Protocol):
@@ -180,6 +198,21 @@ class Conversation(Protocol):
         None where the model cannot tell.
         """
 
+    @property
+    def exchange(self) -> Exchange | None:
+        """The hidden states of the last prompt's message and of what ``generate`` has replied to it so far.
+
+        None where nothing was generated, or the model has no codec.
+        """
+
+    async def segments(
+        self, exchange: Exchange, reply_tokens: int
+    ) -> tuple[tuple[SegmentState, ...], tuple[SegmentState, ...]]:
+        """The message as segments, and the first so many tokens of the reply."""
+
+    async def forget(self) -> None:
+        """Overwrite all that was said, in whatever form it is held; what stands before the last message stays."""
+
     async def close(self) -> None:
         """Free the memory."""
 
@@ -192,6 +225,9 @@ class LanguageModel(Protocol):
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text is."""
+
+    def new_memory(self) -> EchoicMemory | None:
+        """An empty echoic memory for one session; None where the model has no codec."""
 
 
 @dataclass(frozen=True, slots=True)

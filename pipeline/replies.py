@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from pipeline.actions import Draft
 from pipeline.events import ReplyStarted, ReplyStatus, TurnClosed
-from pipeline.history import History, prompt_of, reply_key
+from pipeline.history import prompt_of, reply_key
+from pipeline.memory import Memory
 from pipeline.playback import Playback
 from pipeline.ports import Message, Prompt, StageError, ToolCall
 from pipeline.replying import Emit, Replying, WayOut
@@ -22,10 +23,10 @@ MOST_TRUNCATABLE = 50  # replies whose word times are kept: a client truncates t
 class Replies:
     """What is being answered. The tasks are the session's; who may answer is the TurnKeeper's business."""
 
-    def __init__(self, responder: Responder, history: History, clock: Clock, emit: Emit) -> None:
+    def __init__(self, responder: Responder, memory: Memory, clock: Clock, emit: Emit) -> None:
         self.defaults = ReplyRequest()  # for turns that nobody asked to have answered in a certain way
         self._responder = responder
-        self._history = history
+        self._memory, self._history = memory, memory.history
         self._clock = clock
         self._emit = emit
         self._running: dict[int, Replying] = {}
@@ -57,17 +58,19 @@ class Replies:
         instructions = request.instructions or self._history.instructions
         messages = self._history.messages if request.messages is None else request.messages
         prompt = prompt_of(instructions, messages, text, open=open)
-        return replace(prompt, tools=request.tools, must_call=request.must_call)
+        prompt = replace(prompt, tools=request.tools, must_call=request.must_call)
+        return self._memory.with_state(prompt) if request.messages is None else prompt
 
     async def read_ahead(self, text: str, record: TurnRecord | None) -> None:
         """Have the model read what was said, and what the user has said so far. Raises StageError."""
-        await self._responder.read_ahead(self.prompt(self.defaults, text, open=True), record)
+        self._memory.said(await self._responder.read_ahead(self.prompt(self.defaults, text, open=True), record))
 
     def prepare(self, draft: Draft, record: TurnRecord, out: WayOut) -> Replying:
         """A reply in the making; nothing of it gets out before it is committed."""
         record.drafts += 1
         request = self.request(draft.turn)
         prepared = PreparedReply(self.prompt(request, draft.text), record, self._clock, request.max_tokens)
+        self._memory.measure(record)
         reply = self._running[draft.turn] = Replying(draft, prepared, record, self._clock, out)
         return reply
 
@@ -111,10 +114,12 @@ class Replies:
         if reply.committed and not reply.announced:  # cut in the moment of its beginning
             await self._emit(ReplyStarted(record.turn, self.request(record.turn).key))
         ended = reply.ended(status, error)
-        self._keep_word_times(reply, ended.text)
+        if not self._memory.private:
+            self._keep_word_times(reply, ended.text)
         record.status, record.reply, record.reply_tokens = ended.status, ended.text, ended.reply_tokens
         whole = ended.heard == ended.text
-        self._remember(record.turn, ended.heard if whole else _interrupted(ended.heard))
+        if self.request(record.turn).in_conversation:
+            await self._settle(reply, ended.heard if whole else _interrupted(ended.heard))
         self._requests.pop(record.turn, None)
         await self._emit(ended)
         await self._emit(TurnClosed(record))
@@ -131,11 +136,18 @@ class Replies:
         self._history.rewrite(reply_key(turn), heard if heard == text else _interrupted(heard))
         return heard
 
+    async def _settle(self, reply: Replying, heard: str) -> None:
+        message, spoken = await self._responder.segments(reply.prepared, heard)
+        self._remember(reply.record.turn, heard)
+        self._memory.settle(reply.record.turn, message, spoken)
+        if self._memory.private:
+            await self._responder.forget()
+
     def _remember(self, turn: int, heard: str) -> None:
         key = reply_key(turn)
         if self._history.holds(key):
             self._history.rewrite(key, heard)
-        elif self.request(turn).in_conversation:
+        elif not self._memory.private:
             self._history.add_reply(heard, key)
 
     def _keep_word_times(self, reply: Replying, text: str) -> None:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from itertools import groupby
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING
 
 from pipeline.channel import Channel, ChannelClosed
 from pipeline.frames import SpokenAudio
-from pipeline.ports import Conversation, Prompt, PromptRead, StageError, Token, ToolCall
+from pipeline.ports import Conversation, Exchange, Prompt, PromptRead, StageError, Token, ToolCall
 from pipeline.speak import SpeechContext, SpeechLink
 from pipeline.timing import Clock, Mark, TurnRecord
+
+if TYPE_CHECKING:
+    from codec.window import SegmentState
+
+    Segments = tuple[SegmentState, ...]
+
+log = logging.getLogger(__name__)
 
 # A reply may be made this far ahead of its being heard: minutes of speech are a bound, not a plan.
 MADE_AHEAD_MS = 60_000.0
@@ -24,22 +33,31 @@ class Responder:
         self._max_tokens = max_tokens
         self._reading = asyncio.Lock()
 
-    async def read_ahead(self, prompt: Prompt, record: TurnRecord | None) -> None:
-        """Prefill the history and what the user has said so far; does nothing while a draft has the model."""
+    async def read_ahead(self, prompt: Prompt, record: TurnRecord | None) -> Segments:
+        """Prefill the history and what the user has said so far; does nothing while a draft has the model.
+
+        Returns what the user has said, as segments.
+        """
         if self._reading.locked():
-            return
+            return ()
         async with self._reading:
             done = await self._conversation.prefill(prompt)
         if record is not None:
             record.prefilled_tokens += done.computed
             record.cropped_tokens += done.cropped
+        return done.said
 
     async def generate(
-        self, prompt: Prompt, max_tokens: int, on_first: Callable[[float | None], None]
+        self,
+        prompt: Prompt,
+        max_tokens: int,
+        on_first: Callable[[float | None], None],
+        on_last: Callable[[Exchange | None], None],
     ) -> AsyncIterator[Token | ToolCall | PromptRead]:
         """The reply as it is generated; ``on_first`` gets the model's verdict on the user's being done.
 
-        ``max_tokens`` lowers the configured limit; 0 leaves it.
+        ``on_last`` gets the states of message and reply, however it ends. ``max_tokens`` lowers the configured
+        limit; 0 leaves it.
         """
         most = min(max_tokens or self._max_tokens, self._max_tokens)
         async with self._reading:
@@ -53,6 +71,26 @@ class Responder:
                     yield part
             finally:
                 await stream.aclose()
+                on_last(self._conversation.exchange)
+
+    async def segments(self, reply: PreparedReply, heard: str) -> tuple[Segments, Segments]:
+        """The turn's message, and what was heard of its reply; nothing where the model has no codec."""
+        if reply.exchange is None:
+            return (), ()
+        try:
+            async with self._reading:
+                return await self._conversation.segments(reply.exchange, reply.tokens_within(heard))
+        except StageError as error:
+            log.warning("the turn leaves no state: %s", error)
+            return (), ()
+
+    async def forget(self) -> None:
+        """The model overwrites what it holds of what was said."""
+        try:
+            async with self._reading:
+                await self._conversation.forget()
+        except StageError as error:
+            log.warning("the model's cache was dropped: %s", error)
 
     async def close(self) -> None:
         """Free the model's memory of the conversation."""
@@ -70,6 +108,7 @@ class PreparedReply:
         self.read: PromptRead | None = None
         self.text_done: float | None = None
         self.tokens = 0
+        self.exchange: Exchange | None = None
         self.something_ready = asyncio.Event()  # the first audio is made, or there is none to wait for
         self.verdict_ready = asyncio.Event()
         self._record = record
@@ -110,8 +149,13 @@ class PreparedReply:
         self._reply = Reply(self)
         return self._reply
 
+    def tokens_within(self, heard: str) -> int:
+        """How many tokens of the reply make up what was heard of it."""
+        lengths = accumulate(len(part) for part in self._said if isinstance(part, str))
+        return sum(length <= len(heard) for length in lengths)
+
     async def _generate(self, responder: Responder, context: SpeechContext | None) -> None:
-        async for part in responder.generate(self.prompt, self._max_tokens, self._first_token):
+        async for part in responder.generate(self.prompt, self._max_tokens, self._first_token, self._last_token):
             match part:
                 case Token(text=text):
                     self.tokens += 1
@@ -149,6 +193,9 @@ class PreparedReply:
         self._record.mark(Mark.FIRST_TOKEN, self._clock())
         self.text_done = text_done
         self.verdict_ready.set()
+
+    def _last_token(self, exchange: Exchange | None) -> None:
+        self.exchange = exchange
 
 
 def stage_error_in(group: BaseExceptionGroup[BaseException]) -> StageError:

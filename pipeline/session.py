@@ -44,9 +44,10 @@ from pipeline.events import (
     UserTranscript,
     UserWords,
 )
-from pipeline.frames import SpeechPaused, VoiceEvent
+from pipeline.frames import Partial, SpeechPaused, VoiceEvent
 from pipeline.hearing import Hearing
 from pipeline.history import History, user_key
+from pipeline.memory import Memory
 from pipeline.ports import RATE_HZ, LanguageModel, Recogniser, StageError, TurnEnd, VoiceActivity
 from pipeline.push_to_talk import HeldSound
 from pipeline.replies import Replies
@@ -57,7 +58,7 @@ from pipeline.speak import SpeechLink
 from pipeline.timing import Clock, EndedBy, Mark, TurnRecord
 from pipeline.transcribe import Transcriber
 from pipeline.turns import TurnKeeper
-from pipeline.utterance import spoken_form
+from pipeline.utterance import Floor, spoken_form
 
 log = logging.getLogger(__name__)
 
@@ -99,11 +100,14 @@ class Session:
         self._held = HeldSound(self._hearing, self._transcriber, self._begin_held_turn)
         model = stages.language_model
         self.history = History(config.llm.instructions, config.llm.history_tokens, model.count_tokens)
+        private = config.memory.mode == "echoic"
+        self._memory = Memory(self.history, model.new_memory(), clock, private=private)
         self._responder = Responder(model.open(), config.llm.max_tokens)
-        self._replies = Replies(self._responder, self.history, clock, self.events.send)
+        self._replies = Replies(self._responder, self._memory, clock, self.events.send)
         self._actions: Channel[Action | _ReplyOver] = Channel("actions", MOST_ACTIONS)
         self._records: dict[int, TurnRecord] = {}
         self._last_pause = (0, 0.0)
+        self._heard_until = 0  # the sound of the committed turn
         self._open_turn = 0
         self._last_said = ""
         self._stable = ""
@@ -118,6 +122,11 @@ class Session:
         self._audience.set()
 
     # --- from outside ---
+
+    @property
+    def private(self) -> bool:
+        """Whether no words of a turn outlive it."""
+        return self._memory.private
 
     @property
     def idle(self) -> bool:
@@ -136,6 +145,8 @@ class Session:
             pass  # a stage that still had something to say finds the channel closed
         finally:
             await self.events.close()
+            self._memory.clear()
+            await self._dismiss()
             await self._responder.close()
 
     async def close(self) -> None:
@@ -182,6 +193,7 @@ class Session:
 
         Refused, by an event, while another reply has the floor.
         """
+        self._memory.touch()
         await self._requests.respond(request)
 
     async def cancel(self, key: str = "", turn: int = 0) -> None:
@@ -214,18 +226,19 @@ class Session:
     async def _run_transcriber(self) -> None:
         while True:
             try:
-                partial = await self._transcriber.next_partial()
+                await self._on_partial(await self._transcriber.next_partial())
             except StageError as error:
                 await self._ask_for(self._keeper.on_hearing_failed(str(error)))
-                continue
-            await self._ask_for(self._keeper.on_partial(partial, self._clock()))
-            self._let_read(f"{partial.stable} {partial.unstable}")
-            turn = self._turn_being_heard
-            if turn and len(partial.stable) > len(self._stable):
-                more, self._stable = partial.stable[len(self._stable) :], partial.stable
-                await self.events.send(UserWords(turn, more))
-            if turn:
-                await self.events.send(UserTail(turn, partial.unstable))
+
+    async def _on_partial(self, partial: Partial) -> None:
+        await self._ask_for(self._keeper.on_partial(partial, self._clock()))
+        self._let_read(f"{partial.stable} {partial.unstable}")
+        turn = self._turn_being_heard
+        if turn and len(partial.stable) > len(self._stable):
+            more, self._stable = partial.stable[len(self._stable) :], partial.stable
+            await self.events.send(UserWords(turn, more))
+        if turn:
+            await self.events.send(UserTail(turn, partial.unstable))
 
     async def _run_reading_ahead(self) -> None:
         """The model reads what was said before, and the user's words while they are still being spoken.
@@ -254,10 +267,20 @@ class Session:
                 await self._ask_for(self._keeper.on_time(now))
             if not self._open_turn:
                 await self._requests.on_time(now)
+            self._watch_memory()
+
+    def _watch_memory(self) -> None:
+        """Three seconds in which neither side is heard, and what was said is gone."""
+        listener, floor = self._hearing.listener, self._keeper.floor
+        if listener.speaking or listener.onset_pending or floor in (Floor.PLAYING, Floor.SUSPENDED):
+            self._memory.touch()
+        elif self._memory.expire() and floor is Floor.FREE:
+            self._forget_heard(self._hearing.position)
 
     async def _run_actions(self) -> None:
         async for action in self._actions:
             await self._do(action)
+            del action  # a turn must not be held here until the next one
         for turn in self._replies.turns():
             await self._replies.waste(turn)
 
@@ -301,7 +324,7 @@ class Session:
             case FinishHearing(until):
                 self._finishing = self._spawn(self._finish_hearing(until))
             case ForgetHeard():
-                self._transcriber.forget()
+                self._forget_utterance()
             case Judge(until):
                 self._spawn(self._judge(until))
 
@@ -369,7 +392,8 @@ class Session:
             record.transcript = commit.text
             await self._announce_end(record)
         record.drafted_tokens += reply.prepared.tokens
-        self.history.add_user(commit.text, user_key(commit.turn))
+        self._memory.commit(commit.turn, commit.text)
+        self._heard_until = self._hearing.position
         reply.commit()
 
     async def _announce_end(self, record: TurnRecord) -> None:
@@ -398,6 +422,7 @@ class Session:
         self._open_turn = 0
         if end.kept:
             self.history.add_user(spoken_form(end.text), user_key(end.turn))
+        await self._dismiss()
         await self._announce_end(record)
         await self.events.send(TurnClosed(record))
         await self._requests.words_are_in()
@@ -406,6 +431,7 @@ class Session:
         record = self._records.pop(turn)
         record.status = "failed"
         self._open_turn = 0
+        await self._dismiss()
         await self.events.send(UserStopped(turn, self._hearing.position / SAMPLES_PER_MS))
         await self.events.send(TurnFailed(turn, reason))
         await self.events.send(TurnClosed(record))
@@ -437,8 +463,9 @@ class Session:
     async def _close_reply(self, reply: Replying, status: ReplyStatus, error: str) -> None:
         self._records.pop(reply.draft.turn, None)
         self._requests.idle_from(self._clock())
+        self._forget_heard(self._heard_until)
         await self._replies.close(reply, status, error)
-        self._last_said = reply.said_text()
+        self._last_said = "" if self._memory.private else reply.said_text()
         self._let_read("")
 
     def _answer_aside(self, turn: int) -> None:
@@ -458,6 +485,26 @@ class Session:
         if isinstance(event, ReplyAudio):
             await self._audience.wait()
         await self.events.send(event)
+
+    async def _dismiss(self) -> None:
+        """No turn is going on: in private mode the model overwrites what it holds of the last one."""
+        self._words = ""
+        if self._memory.private:
+            await self._responder.forget()
+
+    def _forget_utterance(self) -> None:
+        self._transcriber.forget()
+        self._memory.take_back()
+        self._forget_heard(self._hearing.position)
+
+    def _forget_heard(self, until: int) -> None:
+        """In private mode the sound goes, and its words unless somebody is speaking on."""
+        if not self._memory.private:
+            return
+        self._hearing.kept.wipe(until)
+        if self._keeper.phase is None:
+            self._transcriber.forget()
+            self._stable = self._words = ""
 
     async def _clear_to_speak(self) -> None:
         """The last check before the first audio leaves: has all sound been listened to, and is it silence?"""

@@ -68,6 +68,9 @@ class TurnRecord:
     audio_s: float = 0.0
     synthesis_s: float = 0.0
     asr_lag_ms: float = 0.0
+    state_entropy_bits: float | None = None  # of the echoic memory the reply was given; None: of none
+    state_z_score: float | None = None
+    states_dropped: int = 0  # so far in the session, because they were sick
 
     def mark(self, mark: Mark, now: float) -> None:
         """Note that the moment is now."""
@@ -103,4 +106,7 @@ class TurnRecord:
             "audio_s": self.audio_s,
             "rtf": self.synthesis_s / self.audio_s if self.audio_s else 0.0,
             "asr_lag_ms": self.asr_lag_ms,
+            "state_entropy_bits": self.state_entropy_bits,
+            "state_z_score": self.state_z_score,
+            "states_dropped": self.states_dropped,
         }

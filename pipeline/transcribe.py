@@ -104,13 +104,19 @@ class Transcriber:
         """The next update, when a tick of speech has come or speech has just stopped. Raises StageError."""
         while True:
             await self._due.wait()
-            async with self._recognising:
-                turn = self._turn
-                if turn is None or not self._due.is_set():
-                    continue
-                updated = await self._updated(turn)
-            if updated and turn is self._turn:
-                return Partial(turn.words.stable, turn.words.unstable, turn.heard_until)
+            if partial := await self._next_update():
+                return partial
+
+    async def _next_update(self) -> Partial | None:
+        """None where there is nothing to hear, it was given up, or it is forgotten by now."""
+        async with self._recognising:
+            turn = self._turn
+            if turn is None or not self._due.is_set():
+                return None
+            updated = await self._updated(turn)
+        if not updated or turn is not self._turn:
+            return None
+        return Partial(turn.words.stable, turn.words.unstable, turn.heard_until)
 
     async def finish(self, until: int) -> Final:
         """The transcript up to the pause whose last speech sample is ``until``. Raises StageError.

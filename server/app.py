@@ -173,7 +173,9 @@ class Server:
         self._models = self._given_models or load_models(self.config, self._store or Store.default(os.environ))
         # With another speech server its voices are not ours; the socket here speaks with the built-in one.
         name = "heart" if self.config.speech.url else self.config.speech.voice
-        self._voice = self._given_voice or HibariVoice(name, self._models.cores)
+        self._voice = self._given_voice or HibariVoice(
+            name, self._models.cores, private=self.config.memory.mode == "echoic"
+        )
 
     async def _warm_up(self) -> None:
         """Run every model once: the first user does not pay for what is made on first use."""

@@ -73,6 +73,7 @@ class RealtimeDoor:
             voice=config.speech.voice,
             lasts_s=self._limits.session_s,
             extras="timing" in extras,
+            private=session.private,
         )
         self._tells_words = "words" in extras
         self._wanted = wanted
@@ -234,6 +235,7 @@ class RealtimeDoor:
             self._tell(len(event.pcm) / 2 / event.rate_hz * 1000 if isinstance(event, ReplyAudio) else 0.0)
             if isinstance(event, TurnClosed):
                 self._turn_closed.set()
+            del event  # what was said must not be held here until the next event
         self._turn_closed.set()
 
     def _tell(self, sound_ms: float = 0.0) -> None:

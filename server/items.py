@@ -73,6 +73,10 @@ class Items:
         """Tell what is in an item."""
         return [event(ConversationItemRetrieved, item=self._items[item_id])]
 
+    def forget_words(self) -> None:
+        """The items stay, since a client may refer to them; what was said in them goes."""
+        self._items = {item_id: {**item, "content": []} for item_id, item in self._items.items()}
+
     def find(self, body: dict[str, Any], verb: str) -> dict[str, Any]:
         """The item that a client's event names. Raises ProtocolError."""
         item_id = given_string(body, "item_id")

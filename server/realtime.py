@@ -61,10 +61,12 @@ class RealtimeProtocol:
         voice: str,
         lasts_s: float = SESSION_LIFE_S,
         extras: bool = False,
+        private: bool = False,
     ) -> None:
         self.outgoing: list[str] = []  # to be sent, in order
         self._session = new_session(new_id("sess"), model, instructions, voice, lasts_s)
         self._extras = extras
+        self._private = private  # no words of a turn outlive it
         self._interrupts = True
         self._items = Items()
         self._users = UserTurns(self._items)
@@ -215,6 +217,8 @@ class RealtimeProtocol:
             case TurnFailed(turn, error):
                 return self._turn_failed(turn, error)
             case TurnClosed(record):
+                if self._private:
+                    self._items.forget_words()
                 extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
                 return [json.dumps(extra)] if self._extras else []
             case UserTail() | ReplyWord():

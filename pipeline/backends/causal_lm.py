@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.chat_template import SENTENCE_ENDS, ChatTemplate
 from pipeline.backends.decoders import Decoder, StockDecoder
+from pipeline.backends.last_message import LastMessage
 from pipeline.backends.tool_calls import ToolCallReader, forced_beginning
+from pipeline.config import MemoryConfig
 from pipeline.cores import Cores
-from pipeline.ports import InputError, Prefill, Prompt, PromptRead, StageError, Token, ToolCall
+from pipeline.ports import Exchange, InputError, Prefill, Prompt, PromptRead, StageError, Token, ToolCall
 from pipeline.worker import Worker
 
 if TYPE_CHECKING:
     import torch
+
+    from codec.memory import EchoicMemory
+    from codec.window import FusedState, SegmentState
+    from pipeline.backends.model_codec import ModelCodec
 
 # Tokens of an open message that may still change when more text follows: a tokenizer may merge across the
 # border. One is not enough where a word is spelled in pieces.
@@ -36,10 +42,12 @@ class CausalLM:
         threads: int = 1,
         cores: Cores | None = None,
         decoder: str = "auto",
+        memory: MemoryConfig | None = None,
     ) -> None:
         """Load the weights. Raises InputError when there is no such model or it cannot chat.
 
         ``decoder``: "lean" (int8, Llama-shaped models on a processor), "stock", or "auto" for lean where it fits.
+        ``memory``: what to remember turns by; None for text alone.
         """
         import torch
         import transformers
@@ -60,8 +68,12 @@ class CausalLM:
         self.stop_ids = _stop_ids(self.tokenizer, model)
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
-        self.new_decoder, busy = self._prepare(model, decoder, dtype, threads)
+        self.new_decoder, self.codec, busy = self._prepare(model, decoder, dtype, threads, memory)
         self.worker = Worker("llm", cores if self.device.type == "cpu" else None, busy)
+
+    def new_memory(self) -> EchoicMemory | None:
+        """An empty echoic memory for one session; None where the model has no codec."""
+        return self.codec.new_memory() if self.codec else None
 
     def open(self) -> CausalConversation:
         """A conversation with an empty KV cache."""
@@ -75,34 +87,45 @@ class CausalLM:
         """Token ids of the prompt; of an open one only those that cannot change any more."""
         if not prompt.open:
             return self._encode(self.template.whole(prompt))
-        spoken = self.spoken_ids(prompt) or []
+        spoken, _ = self.spoken_ids(prompt) or ([], 0)
         return spoken[:-UNSETTLED_TOKENS] if prompt.messages[-1].text else spoken[:-1]
 
-    def spoken_ids(self, prompt: Prompt) -> list[int] | None:
+    def spoken_ids(self, prompt: Prompt) -> tuple[list[int], int] | None:
         """Token ids up to the user's last word, without what closes the sentence, the message or the prompt.
 
-        None where the last message is not the user's.
+        And how many of them stand before the message's words. None where the last message is not the user's.
         """
-        spoken = self.template.spoken(prompt)
-        return None if spoken is None else self._encode(spoken)
+        if (spoken := self.template.spoken(prompt)) is None:
+            return None
+        ids = self._encode("".join(spoken))
+        return ids, min(_common(ids, self._encode(spoken[0])), len(ids) - 1)
 
     def close(self) -> None:
         """End the worker; the weights go when nothing refers to them."""
         self.worker.close()
 
-    def _prepare(self, model: Any, decoder: str, dtype: str, threads: int) -> tuple[Callable[[], Decoder], int]:
-        """Bring the weights into the form they are computed with; returns what makes a conversation's decoder,
-        and how many cores one is busy on."""
-        from pipeline.backends.lean_llama import LeanLlama
+    def _prepare(
+        self, model: Any, decoder: str, dtype: str, threads: int, memory: MemoryConfig | None
+    ) -> tuple[Callable[[], Decoder], ModelCodec | None, int]:
+        """Bring the weights into the form they are computed with.
 
+        Returns what makes a conversation's decoder, the codec, and how many cores one is busy on.
+        """
+        from pipeline.backends.lean_llama import LeanLlama
+        from pipeline.backends.model_codec import ModelCodec, find_codec
+
+        bound = find_codec(model, Path(self.tokenizer.name_or_path).name, memory) if memory else None
         fits = self.device.type == "cpu" and LeanLlama.supports(model)
         if decoder == "lean" and not fits:
             raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
-            return LeanLlama(model).open, 1
+            lean = LeanLlama(model)
+            codec = ModelCodec(lean, bound, memory) if bound and memory else None
+            return (codec or lean).open, codec, 1
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
-        return lambda: StockDecoder(stock), threads
+        codec = ModelCodec(stock, bound, memory) if bound and memory else None
+        return (codec.open if codec else lambda: StockDecoder(stock)), codec, threads
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
@@ -114,7 +137,8 @@ class CausalConversation:
 
     Every call is told the whole prompt; what the cache shares with it as a prefix is kept, the rest is cropped,
     and only the difference is computed. Dropping a draft, reopening a turn and adopting a draft are all this
-    one rule.
+    one rule. A state is part of the rule: tokens from the last message on are kept only under the state they were
+    read with, and tokens before it are read without any.
     """
 
     def __init__(self, lm: CausalLM) -> None:
@@ -122,6 +146,7 @@ class CausalConversation:
         self._decoder: Decoder | None = lm.new_decoder()
         self._ids: list[int] = []
         self._text_done: float | None = None
+        self._message = LastMessage()
 
     @property
     def cached_ids(self) -> tuple[int, ...]:
@@ -130,11 +155,11 @@ class CausalConversation:
 
     async def prefill(self, prompt: Prompt) -> Prefill:
         """Bring the cache to the settled part of the prompt. Raises StageError if the model fails."""
-        done: Prefill = await self._lm.worker.run(self._guarded, self._prefill, prompt)
-        last = done
-        while last.computed == READ_AT_ONCE:  # there may be more
-            last = await self._lm.worker.run(self._guarded, self._prefill, prompt)
-            done = Prefill(done.kept, done.cropped + last.cropped, done.computed + last.computed)
+        done: Prefill
+        done, more = await self._lm.worker.run(self._guarded, self._prefill, prompt)
+        while more:
+            last, more = await self._lm.worker.run(self._guarded, self._prefill, prompt)
+            done = Prefill(done.kept, done.cropped + last.cropped, done.computed + last.computed, last.said)
         return done
 
     async def generate(
@@ -177,16 +202,34 @@ class CausalConversation:
         """The probability that a sentence ends where the user stopped; it costs nothing to know."""
         return self._text_done
 
+    @property
+    def exchange(self) -> Exchange | None:
+        """The hidden states of the last message and of the reply so far."""
+        return self._message.exchange()
+
+    async def segments(
+        self, exchange: Exchange, reply_tokens: int
+    ) -> tuple[tuple[SegmentState, ...], tuple[SegmentState, ...]]:
+        """The message as segments, and the first so many tokens of the reply."""
+        run, codec = self._lm.worker.run, self._lm.codec
+        if codec is None:
+            return (), ()
+        return await run(codec.segments, exchange.words), await run(codec.segments, exchange.reply[:reply_tokens])
+
+    async def forget(self) -> None:
+        """Overwrite the last message, the reply, the state they were read with, and what was made of them."""
+        await self._lm.worker.run(self._guarded, self._forget)
+
     async def close(self) -> None:
         """Free the cache."""
-        self._decoder, self._ids = None, []
+        self._decoder, self._ids, self._message = None, [], LastMessage()
 
     def _guarded(self, job: Any, *args: Any) -> Any:
         try:
             return job(*args)
         except Exception as error:
             # The cache may be half written: what it holds is only known to be right when it is empty.
-            self._decoder, self._ids = self._lm.new_decoder(), []
+            self._decoder, self._ids, self._message = self._lm.new_decoder(), [], LastMessage()
             raise StageError("language model", f"{type(error).__name__}: {error}") from error
 
     def _begin(self, prompt: Prompt) -> tuple[int | None, PromptRead]:
@@ -195,37 +238,72 @@ class CausalConversation:
         On the way it learns how likely a sentence was to end where the user stopped.
         """
         ids = self._lm.prompt_ids(prompt)
-        spoken = self._lm.spoken_ids(prompt)
-        last_word = len(ids if spoken is None else spoken) - 1
+        spoken, begin = self._lm.spoken_ids(prompt) or (ids, len(ids) - 1)
+        last_word = len(spoken) - 1
+        self._enter_message(begin, prompt.state)
         kept = self._keep_prefix(ids[:last_word])
-        if last_word - kept > READ_AT_ONCE:
-            self._forward(ids[kept : kept + READ_AT_ONCE], [READ_AT_ONCE - 1])
+        if last_word - kept > READ_AT_ONCE or (kept < last_word and self._is_before_message(kept)):
+            self._read_part(ids[:last_word], kept)
             return None, PromptRead(len(ids), kept)
         logits = self._forward(ids[kept:], [last_word - kept, len(ids) - 1 - kept])
+        self._message.words, self._message.reply_at = len(spoken) - begin, len(ids) - begin
         ends = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
-        self._text_done = None if spoken is None else ends
+        self._text_done = None if spoken is ids else ends
         return int(logits[1].argmax()), PromptRead(len(ids), kept)
 
-    def _prefill(self, prompt: Prompt) -> Prefill:
+    def _prefill(self, prompt: Prompt) -> tuple[Prefill, bool]:
+        """Read a part of the settled prompt; whether there is more of it to read."""
         ids = self._lm.prompt_ids(prompt)
         held = len(self._ids)
+        _, begin = self._lm.spoken_ids(prompt) or (ids, max(0, len(ids) - 1))
+        self._enter_message(begin, prompt.state)
         kept = self._keep_prefix(ids)
-        part = ids[kept : kept + READ_AT_ONCE]
-        if part:
-            self._forward(part, [len(part) - 1])
-        return Prefill(kept=kept, cropped=held - kept, computed=len(part))
+        read = self._read_part(ids, kept) if kept < len(ids) else kept
+        said = self._message.said(self._lm.codec) if prompt.open and read == len(ids) else ()
+        return Prefill(kept, held - kept, read - kept, said), read < len(ids)
+
+    def _forget(self) -> None:
+        self._message.wipe()
+        if self._decoder is not None:
+            self._keep_prefix(self._ids[: self._message.begin])
+            self._decoder.wipe()
+        self._message, self._text_done = LastMessage(self._message.begin), None
+
+    def _enter_message(self, begin: int, state: FusedState | None) -> None:
+        """The prompt's last message begins behind so many tokens and is read with this state."""
+        before, codec = self._message, self._lm.codec
+        if (before.begin, before.state) == (begin, state):
+            return
+        # Where the state ends the words are the same, but they were read as something else.
+        unread = min(begin, before.begin if before.state is not None else begin)
+        self._keep_prefix(self._ids[:unread])
+        self._message = LastMessage(begin, state, codec.prepare(state) if codec else None)
+        if self._decoder is not None:
+            self._decoder.inject(self._message.prepared)
 
     def _keep_prefix(self, ids: list[int]) -> int:
         """Crop the cache to what it shares with ``ids`` and return how many tokens that is."""
-        kept = 0
-        for ours, theirs in zip(self._ids, ids, strict=False):
-            if ours != theirs:
-                break
-            kept += 1
+        kept = _common(self._ids, ids)
         if kept < len(self._ids) and self._decoder is not None:
             self._decoder.crop(kept)
             del self._ids[kept:]
+            self._message.crop(kept)
         return kept
+
+    def _is_before_message(self, kept: int) -> bool:
+        """Whether what comes next is read without the state that the last message is read with."""
+        return self._message.prepared is not None and kept < self._message.begin
+
+    def _read_part(self, ids: list[int], kept: int) -> int:
+        """Read on, a part at most and not past where the last message begins; returns how many are held."""
+        plain = self._is_before_message(kept)
+        until = min(kept + READ_AT_ONCE, len(ids), self._message.begin if plain else len(ids))
+        if plain and self._decoder is not None:
+            self._decoder.inject(None)
+        self._forward(ids[kept:until], [until - kept - 1])
+        if plain and self._decoder is not None:
+            self._decoder.inject(self._message.prepared)
+        return until
 
     def _step(self, token: int) -> int:
         return int(self._forward([token], [0])[0].argmax())
@@ -235,8 +313,15 @@ class CausalConversation:
         if self._decoder is None:
             raise StageError("language model", "the conversation is closed")
         logits = self._decoder.forward(ids, wanted)
+        self._message.read(len(self._ids), self._decoder.states)
         self._ids.extend(ids)
         return logits
+
+
+def _common(ours: list[int], theirs: list[int]) -> int:
+    """How many tokens two sequences begin with alike."""
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(ours), len(theirs)))
 
 
 def _pick_device(device: str) -> torch.device:

@@ -14,6 +14,7 @@ from urllib.parse import urldefrag, urlsplit
 
 from pipeline.ports import (
     ANY_TOOL,
+    Exchange,
     InputError,
     Message,
     Prefill,
@@ -49,6 +50,9 @@ class ChatEndpoint:
         self.stall_s = stall_s
         self._key = key or "none"  # the client insists on one; servers of one's own do not
 
+    def new_memory(self) -> None:
+        """None: another server's states cannot be had."""
+
     def open(self) -> ChatConversation:
         """A conversation with connections of its own."""
         return ChatConversation(self, self._client())
@@ -72,6 +76,7 @@ class ChatConversation:
     """The requests of one conversation. Every one of them holds the whole prompt."""
 
     text_done: float | None = None
+    exchange = None
 
     def __init__(self, endpoint: ChatEndpoint, client: AsyncOpenAI) -> None:
         self._endpoint = endpoint
@@ -86,6 +91,13 @@ class ChatConversation:
         async with self._failing_clearly(), aclosing(self._parts(prompt, max_tokens)) as parts:
             async for part in parts:
                 yield part
+
+    async def segments(self, exchange: Exchange, reply_tokens: int) -> tuple[tuple[()], tuple[()]]:
+        """None: there are no states to make them of."""
+        return (), ()
+
+    async def forget(self) -> None:
+        """Nothing is held here."""
 
     async def close(self) -> None:
         """Close the connections."""

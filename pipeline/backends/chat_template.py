@@ -25,14 +25,14 @@ class ChatTemplate:
         """The prompt up to where the reply begins, and the beginning of a reply that has to be a call."""
         return self._render(prompt, closed=True) + forced_beginning(prompt.must_call, prompt.tools)
 
-    def spoken(self, prompt: Prompt) -> str | None:
-        """The prompt up to the user's last word; None where the last message is not the user's."""
+    def spoken(self, prompt: Prompt) -> tuple[str, str] | None:
+        """The prompt up to the user's last message, and this up to its last word; None for another's message."""
         *earlier, last = prompt.messages
         if last.role != "user":
             return None
         border = Prompt((*earlier, Message("user", _TURN_BORDER)), tools=prompt.tools)
         before = self._render(border, closed=False).partition(_TURN_BORDER)[0]
-        return before + last.text.rstrip(SENTENCE_ENDS)
+        return before, last.text.rstrip(SENTENCE_ENDS)
 
     def _render(self, prompt: Prompt, *, closed: bool) -> str:
         if not self._knows_tools:

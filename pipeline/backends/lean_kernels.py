@@ -60,25 +60,49 @@ class Weights(NamedTuple):
     epsilon: float
 
 
-@njit(nogil=True, cache=True)
-def read(x: Floats, begin: int, keys: Floats, values: Floats, weights: Weights) -> None:
-    """Take tokens ``x [tokens, width]`` at the positions from ``begin`` on through all layers, in place.
+class Cache(NamedTuple):
+    """Keys and values ``[layers, kv heads, room + capacity, head width]`` of a state's slots and of tokens.
 
-    Their keys and values are written into ``[layers, kv heads, capacity, head width]``.
+    ``held`` tokens are there; the last ``len(log_weights)`` places of the room before them are slots, which the
+    layers from ``upper`` on see with these weights added to their logits.
+    """
+
+    keys: Floats
+    values: Floats
+    room: int
+    held: int
+    upper: int
+    log_weights: Floats
+
+
+@njit(nogil=True, cache=True)
+def read(x: Floats, positions: NDArray[np.int64], cache: Cache, first: int, tap: int, weights: Weights) -> Floats:
+    """Take tokens ``x [tokens, width]`` at their positions through the layers from ``first`` on, in place.
+
+    Their keys and values are written into the cache. Returns what x was before the layer ``tap``; nothing,
+    ``[0, width]``, if that is none.
     """
     tokens = x.shape[0]
+    states = np.empty((0, x.shape[1]), np.float32)
     qkv = np.empty((tokens, weights.qkv.values.shape[1]), np.float32)
     mixed = np.empty_like(x)
     gate_up = np.empty((tokens, weights.gate_up.values.shape[1]), np.float32)
-    for layer in range(keys.shape[0]):
+    for layer in range(first, cache.keys.shape[0]):
+        if layer == tap:
+            states = x.copy()
+        keys, values = cache.keys[layer], cache.values[layer]
+        slots = len(cache.log_weights) if layer >= cache.upper else 0
         _project(_normed(x, weights.norm_before[layer], weights.epsilon), weights.qkv, layer, qkv)
         for token in range(tokens):
-            position = begin + token
-            _place(qkv[token], position, keys[layer], values[layer], weights)
-            _attend(qkv[token], position + 1, keys[layer], values[layer], mixed[token])
+            place = cache.room + cache.held + token
+            _turn(qkv[token], positions[token], weights)
+            _store(qkv[token], place, keys, values, weights.heads)
+            seen = (cache.room - slots, place + 1)
+            _attend(qkv[token], seen, keys, values, cache.log_weights[:slots], mixed[token])
         _add_projected(x, mixed, weights.out, layer)
         _project(_normed(x, weights.norm_after[layer], weights.epsilon), weights.gate_up, layer, gate_up)
         _add_projected(x, _gated(gate_up), weights.down, layer)
+    return states
 
 
 @njit(nogil=True, cache=True)
@@ -152,39 +176,45 @@ def _normed(x: Floats, weight: Floats, epsilon: float) -> Floats:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _place(qkv: Floats, position: int, keys: Floats, values: Floats, weights: Weights) -> None:
-    """Turn queries and keys by the position (Su et al. 2021, halves paired), and store key and value."""
-    kv_heads, _, width = keys.shape
-    half, turned = width // 2, weights.heads + kv_heads
+def _turn(qkv: Floats, position: int, weights: Weights) -> None:
+    """Turn queries and keys by the position (Su et al. 2021, halves paired)."""
+    half = len(weights.frequencies)
     for pair in range(half):
         angle = np.float32(position) * weights.frequencies[pair]
         cosine, sine = np.cos(angle), np.sin(angle)
-        for head in range(turned):
-            at = head * width + pair
+        for head in range(weights.heads + weights.kv_heads):
+            at = head * 2 * half + pair
             left, right = qkv[at], qkv[at + half]
             qkv[at] = left * cosine - right * sine
             qkv[at + half] = right * cosine + left * sine
-    for head in range(kv_heads):
-        key, value = (weights.heads + head) * width, (turned + head) * width
-        keys[head, position] = qkv[key : key + width]
-        values[head, position] = qkv[value : value + width]
 
 
 @njit(nogil=True, cache=True)
-def _attend(queries: Floats, length: int, keys: Floats, values: Floats, out: Floats) -> None:
-    """What one token's heads see of the first ``length`` positions; neighbouring heads share a key head."""
+def _store(qkv: Floats, place: int, keys: Floats, values: Floats, heads: int) -> None:
     kv_heads, _, width = keys.shape
-    heads = out.shape[0] // width
-    shares = np.empty(length, np.float32)
+    for head in range(kv_heads):
+        key, value = (heads + head) * width, (heads + kv_heads + head) * width
+        keys[head, place] = qkv[key : key + width]
+        values[head, place] = qkv[value : value + width]
+
+
+@njit(nogil=True, cache=True)
+def _attend(
+    queries: Floats, seen: tuple[int, int], keys: Floats, values: Floats, log_weights: Floats, out: Floats
+) -> None:
+    """What one token's heads see of some places; neighbouring heads share a key head."""
+    kv_heads, _, width = keys.shape
+    heads, (first, end) = out.shape[0] // width, seen
+    shares = np.empty(end - first, np.float32)
     for head in range(heads):
         shared, at = head * kv_heads // heads, head * width
-        _look(queries[at : at + width], keys[shared, :length], shares)
-        _mix(shares, values[shared, :length], out[at : at + width])
+        _look(queries[at : at + width], keys[shared, first:end], log_weights, shares)
+        _mix(shares, values[shared, first:end], out[at : at + width])
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _look(query: Floats, keys: Floats, shares: Floats) -> None:
-    """The softmax of the query's products with ``keys [positions, head width]``."""
+def _look(query: Floats, keys: Floats, log_weights: Floats, shares: Floats) -> None:
+    """The softmax of the query's products with ``keys [positions, head width]``, the first of them weighted."""
     positions, width = keys.shape
     root = np.float32(1 / np.sqrt(width))
     for position in range(positions):
@@ -192,6 +222,8 @@ def _look(query: Floats, keys: Floats, shares: Floats) -> None:
         for column in range(width):
             score += query[column] * keys[position, column]
         shares[position] = score * root
+    for position in range(len(log_weights)):
+        shares[position] += log_weights[position]
     largest, total = shares.max(), np.float32(0)
     for position in range(positions):
         shares[position] = np.exp(shares[position] - largest)

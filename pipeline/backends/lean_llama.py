@@ -14,16 +14,34 @@ What it costs in quality is measured in docs/performance.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.backends.lean_kernels import WEIGHT_LEVELS, Floats, Packed, Weights, predict, read
+from pipeline.backends.lean_kernels import WEIGHT_LEVELS, Cache, Floats, Packed, Weights, predict, read
 
 if TYPE_CHECKING:
     import torch
 
 GROW_TOKENS = 256
+NO_SLOTS = np.zeros(0, np.float32)
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A state as the layers from ``layer`` on see it: virtual positions in front of the tokens.
+
+    ``keys`` and ``values`` are ``[upper layers, kv heads, k, head width]``; ``log_weights`` ``[k]`` are added to
+    the attention's logits.
+    """
+
+    layer: int
+    keys: Floats
+    values: Floats
+    log_weights: Floats
 
 
 class LeanLlama:
@@ -64,45 +82,100 @@ class LeanLlama:
             and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
         )
 
-    def open(self) -> LeanDecoder:
-        """A decoder with an empty cache."""
-        return LeanDecoder(self)
+    def open(self, room: int = 0, tap: int = -1) -> LeanDecoder:
+        """A decoder with an empty cache; ``room`` for so many slots, ``tap``: the layer whose input is kept."""
+        return LeanDecoder(self, room, tap)
 
 
 class LeanDecoder:
-    """One conversation's keys and values, ``[layers, kv heads, tokens, head width]``, growing by steps."""
+    """One conversation's keys and values, ``[layers, kv heads, room + tokens, head width]``, growing by steps.
 
-    def __init__(self, model: LeanLlama) -> None:
+    The room in front of the tokens is for a state's slots, right-aligned, so that slots and tokens are one stretch
+    of memory and a state costs no copying. ``states`` are the inputs ``[tokens, width]`` of the tapped layer that
+    the last tokens read had.
+    """
+
+    def __init__(self, model: LeanLlama, room: int = 0, tap: int = -1) -> None:
         self._model = model
+        self._room, self._tap = room, tap
         self._length = 0
         self._keys, self._values = self._buffers(GROW_TOKENS)
+        self._upper, self._log_weights = 0, NO_SLOTS
+        self.states: torch.Tensor | None = None
 
     def forward(self, ids: list[int], wanted: list[int]) -> torch.Tensor:
         """Read new tokens; returns the logits ``[len(wanted), vocabulary]`` after the wanted ones."""
         import torch
 
-        if self._length + len(ids) > self._keys.shape[2]:
-            self._grow(self._length + len(ids) + GROW_TOKENS)
         x = self._model.embedding[ids]  # [tokens, width], a copy
-        read(x, self._length, self._keys, self._values, self._model.weights)
-        self._length += len(ids)
+        states = self.read(x, np.arange(self._length, self._length + len(ids)))
+        self.states = torch.from_numpy(states) if self._tap >= 0 else None
         return torch.from_numpy(predict(x[wanted], self._model.weights))
+
+    def read(self, x: Floats, positions: Ints, first: int = 0) -> Floats:
+        """Take tokens ``x [tokens, width]`` through the layers from ``first`` on, in place.
+
+        Returns the tapped layer's inputs.
+        """
+        if self._room + self._length + len(x) > self._keys.shape[2]:
+            self._grow(self._length + len(x) + GROW_TOKENS)
+        cache = Cache(self._keys, self._values, self._room, self._length, self._upper, self._log_weights)
+        states: Floats = read(x, positions, cache, first, self._tap, self._model.weights)
+        self._length += len(x)
+        return states
+
+    @property
+    def held(self) -> tuple[Floats, Floats]:
+        """Keys and values of the tokens read, each ``[layers, kv heads, tokens, head width]``."""
+        until = self._room + self._length
+        return self._keys[:, :, self._room : until], self._values[:, :, self._room : until]
 
     def crop(self, length: int) -> None:
         """Forget all but the first ``length`` tokens."""
         self._length = length
 
+    def inject(self, slots: Slots | None) -> None:
+        """What follows sees these slots, at most as many as there is room for; None: the model as it is."""
+        self._keys[:, :, : self._room] = self._values[:, :, : self._room] = 0
+        self._upper, self._log_weights = 0, NO_SLOTS
+        if slots is not None:
+            self._upper, self._log_weights = slots.layer, slots.log_weights
+            taken = slice(self._room - len(slots.log_weights), self._room)
+            self._keys[slots.layer :, :, taken] = slots.keys
+            self._values[slots.layer :, :, taken] = slots.values
+
+    def slots(self, hidden: Floats, positions: Ints, log_weights: Floats, layer: int) -> Slots:
+        """Slots of ``hidden [k, width]``, states at the input of a layer, at ``positions [k]``; none of it stays.
+
+        They see the tokens read so far and the slots before them: what codec/inject.py does.
+        """
+        held = self._length
+        self.read(hidden.copy(), positions, layer)
+        keys, values = (each[layer:, :, held:].copy() for each in self.held)
+        self.crop(held)
+        self.wipe()
+        return Slots(layer, keys, values, log_weights)
+
+    def wipe(self) -> None:
+        """Overwrite with zeros what was cropped, and the slots."""
+        self.inject(None)
+        self.states = None
+        end = self._room + self._length
+        self._keys[:, :, end:] = self._values[:, :, end:] = 0
+
     def _grow(self, capacity: int) -> None:
         keys, values = self._buffers(capacity)
-        keys[:, :, : self._length] = self._keys[:, :, : self._length]
-        values[:, :, : self._length] = self._values[:, :, : self._length]
+        end = self._room + self._length
+        for new, old in ((keys, self._keys), (values, self._values)):
+            new[:, :, :end] = old[:, :, :end]
+            old[:] = 0  # what is left behind must not outlive its turn
         self._keys, self._values = keys, values
 
     def _buffers(self, capacity: int) -> tuple[Floats, Floats]:
         weights = self._model.weights
         layers, rows, _ = weights.qkv.values.shape
         width = rows // (weights.heads + 2 * weights.kv_heads)
-        shape = (layers, weights.kv_heads, capacity, width)
+        shape = (layers, weights.kv_heads, self._room + capacity, width)
         return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
 
 

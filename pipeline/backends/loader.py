@@ -12,8 +12,9 @@ from pipeline.backends.chat_endpoint import PREFIX, ChatEndpoint
 from pipeline.backends.silero import SileroModel
 from pipeline.backends.smart_turn import SmartTurn
 from pipeline.backends.whisper import WhisperRecogniser
-from pipeline.config import Config, LlmConfig
+from pipeline.config import Config
 from pipeline.cores import Cores
+from pipeline.ports import InputError
 from pipeline.store import Store
 
 
@@ -46,25 +47,37 @@ def load_models(config: Config, store: Store) -> Models:
             language=config.asr.language or None,
             cores=cores,
         ),
-        language_model=_language_model(config.llm, store, cores),
+        language_model=_language_model(config, store, cores),
     )
+    if config.memory.mode == "echoic" and isinstance(models.language_model, CausalLM):
+        _keep_no_words(models.language_model, models.recogniser)
     # What is loaded stays: the collector need not walk it again, which would stop the audio for 0.2 s.
     gc.collect()
     gc.freeze()
     return models
 
 
-def _language_model(config: LlmConfig, store: Store, cores: Cores) -> CausalLM | ChatEndpoint:
-    if config.model.startswith(PREFIX):
+def _keep_no_words(language_model: CausalLM, recogniser: WhisperRecogniser) -> None:
+    """Private mode: tokenizers, which all sessions share, keep the words they have split; these shall not."""
+    for tokenizer in (language_model.tokenizer.backend_tokenizer, recogniser.whisper.hf_tokenizer):
+        tokenizer.model._resize_cache(0)
+
+
+def _language_model(config: Config, store: Store, cores: Cores) -> CausalLM | ChatEndpoint:
+    llm = config.llm
+    if llm.model.startswith(PREFIX):
+        if config.memory.mode == "echoic":
+            raise InputError(f"memory.mode=echoic: {llm.model} is a server, whose states cannot be had; use exact")
         key = os.environ.get("OPENAI_API_KEY", "")
-        return ChatEndpoint(config.model, key=key, temperature=config.temperature)
+        return ChatEndpoint(llm.model, key=key, temperature=llm.temperature)
     return CausalLM(
-        _source(config.model, store),
-        device=config.device,
-        dtype=config.dtype,
-        decoder=config.decoder,
-        threads=config.threads or os.cpu_count() or 1,
+        _source(llm.model, store),
+        device=llm.device,
+        dtype=llm.dtype,
+        decoder=llm.decoder,
+        threads=llm.threads or os.cpu_count() or 1,
         cores=cores,
+        memory=config.memory,
     )
 
 

@@ -44,8 +44,10 @@ class HibariVoice:
     64 ms off (median; 180 ms at the 90th percentile).
     """
 
-    def __init__(self, name: str = "heart", cores: Cores | None = None) -> None:
+    def __init__(self, name: str = "heart", cores: Cores | None = None, *, private: bool = False) -> None:
+        """``private``: keep no word that was spoken, which makes words that come again a little slower."""
         self.name = _check_name(name)
+        self._count = _count_phonemes.__wrapped__ if private else _count_phonemes
         self._engine: Any = None
         self._worker = Worker(f"voice-{name}", cores)
 
@@ -114,7 +116,7 @@ class HibariVoice:
 
     def _weight(self, word: str) -> float:
         """How long the word takes, in average phonemes."""
-        return _count_phonemes(self._engine, _readable(word)) + _PAUSE_WEIGHT * (word[-1] in ",;:—")
+        return self._count(self._engine, _readable(word)) + _PAUSE_WEIGHT * (word[-1] in ",;:—")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from clients.codec_plots import draw_memory, draw_recovery
-from clients.codec_timeline import Stretch, hear, remember
+from clients.codec_timeline import Moment, Stretch, hear, remember
 from codec.health import Calibration
-from codec.memory import EchoicMemory
+from codec.memory import EchoicMemory, SegmentEncoder
 from codec.model import CodecConfig, StateEncoder
 from codec.verdict import Verdict
 from codec.window import StateWindow
@@ -41,11 +41,12 @@ def sound(*parts: tuple[float, float]) -> Samples:
     return np.concatenate([np.full(round(seconds * RATE_HZ), level, np.float32) for seconds, level in parts])
 
 
-def memory() -> EchoicMemory:
+def moments(said: list[Stretch]) -> list[Moment]:
     torch.manual_seed(2)
     encoder = StateEncoder(CONFIG).requires_grad_(False)
     segments = [encoder(torch.randn(1, 9, 32), torch.ones(1, 9))[0][0] for _ in range(80)]
-    return EchoicMemory(encoder, Calibration.measure(segments, slack=4.0), StateWindow())
+    memory = EchoicMemory(Calibration.measure(segments, slack=4.0), StateWindow())
+    return remember(said, lambda _: torch.randn(7, 32), SegmentEncoder(encoder), memory, 2.0, 9)
 
 
 async def test_a_recording_is_cut_at_its_pauses_only() -> None:
@@ -57,15 +58,15 @@ async def test_a_recording_is_cut_at_its_pauses_only() -> None:
 
 
 def test_the_memory_fills_at_the_pause_and_is_empty_three_seconds_later() -> None:
-    moments = remember([Stretch(0.5, 2.0, "seven words")], lambda _: torch.randn(7, 32), memory(), 2.0, 9)
-    filled = [round(moment.time_s, 1) for moment in moments if moment.slots.any()]
+    played = moments([Stretch(0.5, 2.0, "seven words")])
+    filled = [round(moment.time_s, 1) for moment in played if moment.slots.any()]
     assert filled[0] == 2.0
     assert filled[-1] == 4.8
 
 
 def test_both_pictures_are_drawn(tmp_path: Path) -> None:
     said = [Stretch(0.5, 2.0, "seven words")]
-    draw_memory(remember(said, lambda _: torch.randn(7, 32), memory(), 2.0, 9), said, tmp_path / "a.png")
+    draw_memory(moments(said), said, tmp_path / "a.png")
     verdict = Verdict(8, 36, recovery={"recall": {"state": (0.8, 0.7, 0.9), "wrong state": (0.1, 0.0, 0.2)}})
     draw_recovery({"one": verdict}, tmp_path / "b.png")
     assert all((tmp_path / name).stat().st_size > 1_000 for name in ("a.png", "b.png"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -35,6 +35,10 @@ steps = st.lists(
     ),
     max_size=25,
 )
+
+
+# Somebody was heard, whatever became of the words.
+HEARD = {"update": "touch", "touch": "touch"}
 
 
 def play(window: StateWindow, events: list[Step], now_s: float = 0.0) -> float:
@@ -110,10 +114,19 @@ def test_restored_equals_never_having_gone_astray(
     snapshot = strayed.snapshot()
     later_s = play(strayed, astray, now_s)
     strayed.restore(snapshot, later_s)
-    straight.expire(later_s)
+    play(straight, [replace(event, kind=HEARD.get(event.kind, "expire")) for event in astray], now_s)
     play(strayed, after, later_s)
     play(straight, after, later_s)
     assert strayed.snapshot() == straight.snapshot()
+
+
+def test_what_was_said_after_an_expiry_goes_when_what_was_before_it_is_restored() -> None:
+    window = StateWindow()
+    window.update(segment(1), 0.0)
+    before = window.snapshot()
+    window.update(segment(2), 4.0)
+    window.restore(before, 4.5)
+    assert window.snapshot() == WindowState(active_s=4.0)
 
 
 @given(steps)

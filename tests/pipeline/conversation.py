@@ -14,11 +14,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from codec.memory import EchoicMemory
+from codec.window import SegmentState
 from pipeline.config import Config, load_config
 from pipeline.events import ReplyAudio, ReplyEnded, SessionEvent, TurnClosed, UserTranscript
 from pipeline.frames import SpokenAudio, WordTime
 from pipeline.ports import (
     RATE_HZ,
+    Exchange,
     Hypothesis,
     Message,
     Prefill,
@@ -35,6 +38,7 @@ from pipeline.timing import TurnRecord, loop_clock
 SCALE = 16_777_216  # 2**24: whole numbers below it are exact in float32
 CHUNK_MS = 20
 E = TypeVar("E")
+Segments = tuple[SegmentState, ...]
 Wish = Callable[[], Awaitable[object]]
 
 
@@ -137,6 +141,18 @@ class ScriptedModel:
         if self.ends_with:
             yield self.ends_with
 
+    exchange = None
+
+    def new_memory(self) -> EchoicMemory | None:
+        return None
+
+    async def segments(self, exchange: Exchange, reply_tokens: int) -> tuple[Segments, Segments]:
+        return (), ()
+
+    async def forget(self) -> None:
+        self.prompts.clear()
+        self.read.clear()
+
     async def close(self) -> None: ...
 
 
@@ -238,7 +254,7 @@ class Conversation:
         costs = costs or Costs()
         config: Config = load_config(overrides={key.replace("__", "."): value for key, value in settings.items()})
         self.script = list(script)
-        self.model = ScriptedModel(reply, costs.token)
+        self.model = self._model(reply, costs.token)
         self.speech = ScriptedSpeech(costs.phrase)
         self.recogniser = ScriptedRecogniser(self.script, costs.recognition)
         turn_end = ScriptedTurnEnd(done, costs.judgement)
@@ -273,6 +289,9 @@ class Conversation:
     def history(self) -> list[tuple[str, str]]:
         return [(message.role, message.text) for message in self.session.history.messages]
 
+    def _model(self, reply: str, cost: float) -> ScriptedModel:
+        return ScriptedModel(reply, cost)
+
     async def _wish(self) -> None:
         began = loop_clock()
         for seconds, wish in sorted(self._wishes, key=lambda one: one[0]):
@@ -283,6 +302,7 @@ class Conversation:
         begin = loop_clock()
         async for event in self.session.events:
             self.log.entries.append((loop_clock() - begin, event))
+            del event  # the log has it
 
 
 __all__ = ["Conversation", "Costs", "Log", "Message", "Say"]

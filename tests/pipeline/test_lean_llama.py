@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cosine_similarity
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
+from codec.inject import Injector
+from codec.model import CodecConfig, StateCodec
+from codec.window import FusedState, SegmentState, fuse
 from pipeline.backends.decoders import StockDecoder
+from pipeline.backends.injection import LeanInjection
 from pipeline.backends.lean_kernels import WEIGHT_LEVELS, quantised_rows
 from pipeline.backends.lean_llama import GROW_TOKENS, LeanLlama, pack
 
@@ -34,7 +39,7 @@ def last_logits(decoder, pieces: list[list[int]]) -> torch.Tensor:
 
 def test_it_computes_what_the_stock_model_computes_but_for_rounding(tiny: LlamaForCausalLM) -> None:
     lean, stock = last_logits(LeanLlama(tiny).open(), [IDS]), last_logits(StockDecoder(tiny), [IDS])
-    assert torch.nn.functional.cosine_similarity(lean, stock).item() > 0.999
+    assert cosine_similarity(lean, stock).item() > 0.999
 
 
 @pytest.mark.parametrize("cut", [1, 2, 7, 15])
@@ -78,3 +83,72 @@ def test_the_widest_sums_fit_their_integers() -> None:
 def test_models_of_another_shape_are_left_to_the_stock_decoder() -> None:
     assert not LeanLlama.supports(Qwen2ForCausalLM(Qwen2Config(**SHAPE)))
     assert not LeanLlama.supports(LlamaForCausalLM(LlamaConfig(**SHAPE, attention_bias=True)))
+
+
+def with_codec(model: LlamaForCausalLM) -> tuple[Injector, StateCodec]:
+    torch.manual_seed(1)
+    codec = StateCodec(CodecConfig(d_model=64, layer=1, compression_ratio=1 / 8, slots=3)).eval()
+    return Injector(model, codec, IDS[0]), codec
+
+
+def a_state() -> FusedState:
+    draw = torch.Generator().manual_seed(2)
+    made = [SegmentState.of(3 * torch.randn(slots, 8, generator=draw), 5) for slots in (3, 2)]
+    return fuse(tuple(made), 0.7)
+
+
+def test_with_a_state_it_computes_what_the_stock_model_computes_but_for_rounding(tiny: LlamaForCausalLM) -> None:
+    injector, codec = with_codec(tiny)
+    weights = LeanLlama(tiny)
+    decoder = weights.open(room=9)
+    decoder.inject(LeanInjection(weights, codec, IDS[0]).prepare(a_state()))
+    lean, plain = last_logits(decoder, [IDS]), last_logits(weights.open(), [IDS])
+    with injector.active(injector.prepare([a_state()])):
+        stock = last_logits(StockDecoder(tiny), [IDS])
+    injector.detach()
+    assert cosine_similarity(lean, stock).item() > 0.999
+    assert cosine_similarity(lean, plain).item() < 0.999
+
+
+@pytest.mark.parametrize("cut", [1, 7, 15])
+def test_with_a_state_pieces_give_the_same_bits_as_the_whole(tiny: LlamaForCausalLM, cut: int) -> None:
+    weights = LeanLlama(tiny)
+    slots = LeanInjection(weights, with_codec(tiny)[1], IDS[0]).prepare(a_state())
+    whole, pieces = weights.open(room=9), weights.open(room=9)
+    for decoder in (whole, pieces):
+        decoder.inject(slots)
+    assert torch.equal(last_logits(pieces, [IDS[:cut], IDS[cut:]]), last_logits(whole, [IDS]))
+
+
+def test_with_an_empty_window_it_is_the_base_model_bit_for_bit(tiny: LlamaForCausalLM) -> None:
+    weights = LeanLlama(tiny)
+    injection = LeanInjection(weights, with_codec(tiny)[1], IDS[0])
+    decoder = weights.open(room=9, tap=1)
+    decoder.inject(injection.prepare(a_state()))
+    decoder.forward(IDS, [0])
+    decoder.crop(0)
+    decoder.inject(injection.prepare(FusedState((), ())))
+    assert torch.equal(last_logits(decoder, [IDS]), last_logits(weights.open(), [IDS]))
+
+
+def test_the_tap_gives_what_the_stock_model_computes_there_but_for_rounding(tiny: LlamaForCausalLM) -> None:
+    injector, _ = with_codec(tiny)
+    decoder = LeanLlama(tiny).open(tap=1)
+    decoder.forward(IDS, [0])
+    with injector.active(None) as tap:
+        StockDecoder(tiny).forward(IDS, [0])
+    injector.detach()
+    assert decoder.states is not None
+    assert cosine_similarity(decoder.states, tap.states[0]).min() > 0.999
+
+
+def test_what_is_wiped_is_zero_in_every_buffer(tiny: LlamaForCausalLM) -> None:
+    weights = LeanLlama(tiny)
+    decoder = weights.open(room=9, tap=1)
+    decoder.inject(LeanInjection(weights, with_codec(tiny)[1], IDS[0]).prepare(a_state()))
+    decoder.forward((IDS * 20)[: GROW_TOKENS + 20], [0])
+    decoder.crop(0)
+    decoder.wipe()
+    held = [value for value in vars(decoder).values() if isinstance(value, np.ndarray | torch.Tensor)]
+    assert len(held) > 2
+    assert not any(numbers.any() for numbers in held)

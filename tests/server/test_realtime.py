@@ -40,6 +40,7 @@ from server.wishes import (
     Truncate,
     WantReply,
 )
+from tests.pipeline.remembering import found
 
 
 class Client:
@@ -511,3 +512,15 @@ def test_there_is_a_limit_to_responses_beside_the_conversation() -> None:
     client = Client()
     told = [client.send("response.create", response={"conversation": "none", "input": []}) for _ in range(5)]
     assert [kinds(events) for events in told] == [[], [], [], [], ["error"]]
+
+
+def test_in_private_mode_the_items_of_a_turn_that_is_over_hold_no_words() -> None:
+    client = Client(private=True)
+    client.happens(*TURN, TurnClosed(TurnRecord(1, transcript="Hello")))
+    assert not found(client.protocol._items, "Hello")
+
+
+def test_otherwise_the_items_keep_their_words() -> None:
+    client = Client()
+    client.happens(*TURN, TurnClosed(TurnRecord(1)))
+    assert found(client.protocol._items, "Hello")

@@ -1,0 +1,189 @@
+"""``echoic bench followups``: does a second question still know what the first was about, and for how long?"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from clients.clip import Visit
+from clients.hearing import Reply, play_back
+from clients.options import add_model_options, config_from
+from clients.realtime import RATE_HZ, ServerGone, connect
+from clients.recordings import Recording
+from clients.uplink import open_uplink
+from pipeline.config import Config
+from pipeline.ports import Voice
+from pipeline.timing import loop_clock
+
+SOON_S, LATE_S = 1.0, 4.0  # after the reply to the first question was heard
+DIALOGUES = (
+    ("My sister is called Clara.", "What is my sister called?", "Clara"),
+    ("My brother lives in Vienna.", "Where does my brother live?", "Vienna"),
+    ("My train leaves at ten fifteen.", "When does my train leave?", "10:15"),
+    ("I left my bicycle in Paris.", "Where did I leave my bicycle?", "Paris"),
+    ("My dentist is called Henry.", "What is my dentist called?", "Henry"),
+    ("My room number is forty two.", "What is my room number?", "42"),
+    ("The wedding will be in Rome this year.", "Where is the wedding?", "Rome"),
+    ("I am going to lunch with Martha.", "Who is coming with me to lunch?", "Martha"),
+    ("My aunt has just moved to Berlin.", "In which city is my aunt?", "Berlin"),
+    ("I paid ninety dollars for my camera.", "How much was the camera?", "90"),
+    ("My teacher is called Oscar.", "Do you remember the name of my teacher?", "Oscar"),
+    ("We fly to Madrid for the concert.", "Where is the concert?", "Madrid"),
+    ("My bus leaves at eleven thirty.", "When does my bus leave?", "11:30"),
+    ("My uncle lives in Chicago.", "In which city is my uncle?", "Chicago"),
+    ("My keys are still in Boston.", "Where are my keys?", "Boston"),
+    ("My boss is called Laura.", "What is my boss called?", "Laura"),
+    ("They gave me gate number seventeen.", "Which gate was it?", "17"),
+    ("I will visit my cousin in Dublin.", "Where does my cousin live?", "Dublin"),
+    ("My neighbor is called Walter.", "What is my neighbor called?", "Walter"),
+    ("The conference will be in London.", "And in what city will the conference be?", "London"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply to the second question, and what it was given: ``state_bits`` is the entropy of its state."""
+
+    heard: str
+    text: str
+    state_bits: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """One dialogue, its second question asked in several ways; ``problem`` where one of them broke."""
+
+    first: str
+    second: str
+    value: str
+    answers: dict[str, Answer] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the state changed the answer."""
+        return not self.problem and self.answers["soon"].text != self.answers["alone"].text
+
+    @property
+    def gone(self) -> bool:
+        """Whether after the expiry it is the answer of a session that was told nothing."""
+        late, alone = self.answers.get("late"), self.answers.get("alone")
+        return late is not None and alone is not None and (late.text, late.state_bits) == (alone.text, None)
+
+
+def add_parser(checks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the check to argparse."""
+    parser = checks.add_parser(
+        "followups",
+        help="two-turn dialogues in private mode: what the second turn knows of the first",
+        description="The built-in voice says something and then asks about it: one second after the reply, after "
+        "four, and in a session that was told nothing; and once more with a text history. Ten minutes for all 20.",
+    )
+    parser.add_argument("--dialogues", type=int, default=len(DIALOGUES), metavar="N", help="the first N (20)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was said")
+    add_model_options(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Ask and tell; 0 if no second turn after the expiry knew anything of the first."""
+    results = asyncio.run(_ask_all(config_from(args), args.dialogues, console))
+    console.print(render_followups(results))
+    if args.json:
+        args.json.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
+    return int(any(result.problem or not result.gone for result in results))
+
+
+async def _ask_all(config: Config, count: int, console: Console) -> list[FollowUp]:
+    from server.app import Server
+
+    private = replace(config, memory=replace(config.memory, mode="echoic"))
+    exact = replace(config, memory=replace(config.memory, mode="exact"))
+    results = []
+    async with (
+        Server(private) as server,
+        Server(exact, models=server.models, voice=server.voice) as with_text,
+    ):
+        for dialogue in DIALOGUES[:count]:
+            results.append(await follow_up(dialogue, server.voice, server.realtime_url, with_text.realtime_url))
+            console.print(_line(results[-1]), soft_wrap=True)
+    return results
+
+
+async def follow_up(dialogue: tuple[str, str, str], voice: Voice, url: str, exact_url: str = "") -> FollowUp:
+    """One dialogue in every way. Never raises for what the server does."""
+    first, second, value = dialogue
+    said, asked = [await spoken(text, voice) for text in (first, second)]
+    answers: dict[str, Answer] = {}
+    try:
+        answers["soon"] = await converse(url, [said, asked], SOON_S)
+        answers["late"] = await converse(url, [said, asked], LATE_S)
+        answers["alone"] = await converse(url, [asked])
+        if exact_url:
+            answers["text"] = await converse(exact_url, [said, asked], SOON_S)
+    except ServerGone as error:
+        return FollowUp(first, second, value, answers, str(error))
+    return FollowUp(first, second, value, answers)
+
+
+async def spoken(text: str, voice: Voice) -> Recording:
+    """Words in the built-in voice."""
+    speech = await voice.speak(text)
+    return Recording(Path(f"{text}.wav"), speech.samples, speech.rate_hz, text)
+
+
+async def converse(url: str, utterances: Sequence[Recording], gap_s: float = 0.0) -> Answer:
+    """Say these in one session, each so long after the reply before it was heard; the reply to the last one."""
+    async with connect(url, timing=True) as client:
+        await client.configure(audio={"input": {"transcription": {"model": "default"}}})
+        async with open_uplink(client) as uplink:
+            reply: Reply | None = None
+            for utterance in utterances:
+                if reply is not None:
+                    await asyncio.sleep(_silent_from(reply) + gap_s - loop_clock())
+                visit = Visit(utterance, uplink, begins_s=uplink.speak(utterance.at(RATE_HZ)))
+                await visit.listen(client)
+                if not visit.hearing.replies:
+                    raise ServerGone(f"no reply to {utterance.transcript!r}")
+                reply, heard = visit.hearing.replies[-1], visit.hearing.transcript
+    assert reply is not None  # there is at least one utterance
+    return Answer(heard, reply.text, (reply.record or {}).get("state_entropy_bits"))
+
+
+def _silent_from(reply: Reply) -> float:
+    """When the reply was heard to its end, on the loop's clock."""
+    playback = play_back(reply.pieces)
+    return playback.ends_at if playback else loop_clock()
+
+
+def _line(result: FollowUp) -> str:
+    told = "  ".join(f"[dim]{name}[/] {escape(answer.text)}" for name, answer in result.answers.items())
+    return f"[bold]{escape(result.first)}[/] {escape(result.second)}  {told} {escape(result.problem)}"
+
+
+def render_followups(results: Sequence[FollowUp]) -> Table:
+    """What the second turn knew, by how it was asked."""
+    table = Table(title="Follow-ups", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    for head in ("second turn", "given a state", "the right value", "as if told nothing"):
+        table.add_column(head, justify="left" if head == "second turn" else "right")
+    ways = {
+        "soon": f"after {SOON_S:.0f} s",
+        "late": f"after {LATE_S:.0f} s",
+        "alone": "told nothing",
+        "text": "text",
+    }
+    for way, label in ways.items():
+        held = [result for result in results if way in result.answers and "alone" in result.answers]
+        given = sum(result.answers[way].state_bits is not None for result in held)
+        right = sum(result.value in result.answers[way].text for result in held)
+        same = sum(result.answers[way].text == result.answers["alone"].text for result in held)
+        table.add_row(label, *(f"{count} of {len(held)}" for count in (given, right, same)))
+    return table
