@@ -219,6 +219,7 @@ class RealtimeProtocol:
             case TurnClosed(record):
                 if self._private:
                     self._items.forget_words()
+                    self._users.forget_words(record.turn)
                 extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
                 return [json.dumps(extra)] if self._extras else []
             case UserTail() | ReplyWord():

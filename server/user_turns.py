@@ -84,6 +84,11 @@ class UserTurns:
         item_id = self._new_item(turn)
         return [*deleted, event(rt.InputAudioBufferSpeechStartedEvent, audio_start_ms=0, item_id=item_id)]
 
+    def forget_words(self, turn: int) -> None:
+        """The turn is over, and nothing of what was said in it is to be kept."""
+        self._words.pop(turn, None)
+        self._told.pop(self._ids.get(turn, ""), None)
+
     def nobody_spoke(self, told: NobodySpoke) -> list[str]:
         """Silence that was waited out becomes an item without words."""
         kind = rt.InputAudioBufferTimeoutTriggered

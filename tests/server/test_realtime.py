@@ -514,10 +514,12 @@ def test_there_is_a_limit_to_responses_beside_the_conversation() -> None:
     assert [kinds(events) for events in told] == [[], [], [], [], ["error"]]
 
 
-def test_in_private_mode_the_items_of_a_turn_that_is_over_hold_no_words() -> None:
+def test_in_private_mode_nothing_holds_the_words_of_a_turn_that_is_over() -> None:
     client = Client(private=True)
-    client.happens(*TURN, TurnClosed(TurnRecord(1, transcript="Hello")))
-    assert not found(client.protocol._items, "Hello")
+    client.happens(UserStarted(1, 0.0), UserWords(1, "Hello"), *TURN[1:])
+    client.happens(TurnClosed(TurnRecord(1, transcript="Hello")))
+    client.protocol.outgoing.clear()
+    assert not found(client.protocol, "Hello")
 
 
 def test_otherwise_the_items_keep_their_words() -> None:
