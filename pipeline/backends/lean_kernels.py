@@ -1,46 +1,14 @@
-"""The arithmetic of the lean decoder: plain loops, which numba compiles to one call without Python in it.
-
-A token is hundreds of small operations. Called one by one from Python they cost as much as the weights do, and
-each waits for the interpreter's lock: a step took twice as long next to a thread that was busy for a tenth of the
-time. Here the lock is let go once a step.
-
-Products are integer: weights have 8 bits and a scale a row, activations 12 and a scale a token. Sums of integers
-are exact in any order, so a token's result cannot depend on how many others were computed with it.
-"""
+"""The lean Llama decoder: all its layers in one call of compiled loops (kernels.py)."""
 
 from __future__ import annotations
 
-import platform
 from typing import NamedTuple
 
-import llvmlite.binding
-import numba
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int8] | NDArray[np.int16]
-
-FINEST_LEVELS = 2047  # 12 bits: finer than bfloat16
-WEIGHT_LEVELS = 127
-# Weights are read from so many places at a time: one core's prefetchers follow several streams faster than one.
-STREAMS = 4
-# The order of float sums is the compiler's choice, made once: every row runs through the same code.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
-
-if platform.machine() in ("x86_64", "AMD64"):
-    # LLVM keeps to half of the vector width on processors that had to slow down for the whole.
-    numba.config.CPU_NAME = llvmlite.binding.get_host_cpu_name()  # type: ignore[attr-defined]
-    features = llvmlite.binding.get_host_cpu_features().flatten()
-    numba.config.CPU_FEATURES = f"{features},-prefer-256-bit"  # type: ignore[attr-defined]
-
-
-class Packed(NamedTuple):
-    """Weights ``[..., rows, columns]`` as int8, with one scale a row."""
-
-    values: NDArray[np.int8]
-    scales: Floats
+from pipeline.backends.kernels import FAST, Floats, Packed, attend, project
 
 
 class Weights(NamedTuple):
@@ -92,15 +60,15 @@ def read(x: Floats, positions: NDArray[np.int64], cache: Cache, first: int, tap:
             states = x.copy()
         keys, values = cache.keys[layer], cache.values[layer]
         slots = len(cache.log_weights) if layer >= cache.upper else 0
-        _project(_normed(x, weights.norm_before[layer], weights.epsilon), weights.qkv, layer, qkv)
+        project(_normed(x, weights.norm_before[layer], weights.epsilon), weights.qkv, layer, qkv)
         for token in range(tokens):
             place = cache.room + cache.held + token
             _turn(qkv[token], positions[token], weights)
             _store(qkv[token], place, keys, values, weights.heads)
             seen = (cache.room - slots, place + 1)
-            _attend(qkv[token], seen, keys, values, cache.log_weights[:slots], mixed[token])
+            attend(qkv[token], seen, keys, values, cache.log_weights[:slots], mixed[token])
         _add_projected(x, mixed, weights.out, layer)
-        _project(_normed(x, weights.norm_after[layer], weights.epsilon), weights.gate_up, layer, gate_up)
+        project(_normed(x, weights.norm_after[layer], weights.epsilon), weights.gate_up, layer, gate_up)
         _add_projected(x, _gated(gate_up), weights.down, layer)
     return states
 
@@ -109,55 +77,15 @@ def read(x: Floats, positions: NDArray[np.int64], cache: Cache, first: int, tap:
 def predict(x: Floats, weights: Weights) -> Floats:
     """The logits ``[tokens, vocabulary]`` after tokens that went through all layers."""
     logits = np.empty((x.shape[0], weights.head.values.shape[1]), np.float32)
-    _project(_normed(x, weights.norm, weights.epsilon), weights.head, 0, logits)
+    project(_normed(x, weights.norm, weights.epsilon), weights.head, 0, logits)
     return logits
 
 
 @njit(nogil=True, cache=True)
 def _add_projected(x: Floats, y: Floats, weight: Packed, layer: int) -> None:
     added = np.empty_like(x)
-    _project(y, weight, layer, added)
+    project(y, weight, layer, added)
     x += added
-
-
-@njit(nogil=True, cache=True)
-def _project(x: Floats, weight: Packed, layer: int, out: Floats) -> None:
-    """``out [tokens, rows]`` = ``x [tokens, columns]`` times one layer's weights."""
-    quantised, scales = quantised_rows(x)
-    _multiply(quantised, scales, weight.values[layer], weight.scales[layer], out)
-
-
-@njit(nogil=True, cache=True)
-def _multiply(x: Ints, scales: Floats, weight: Ints, weight_scales: Floats, out: Floats) -> None:
-    rows, columns = weight.shape
-    stride = -(-rows // STREAMS)
-    wide = np.empty(columns, np.int16)
-    for first in range(stride):
-        for row in range(first, rows, stride):
-            for column in range(columns):
-                wide[column] = weight[row, column]
-            for token in range(x.shape[0]):
-                total = np.int32(0)
-                for column in range(columns):
-                    total = np.int32(total + np.int32(x[token, column]) * np.int32(wide[column]))
-                out[token, row] = np.float32(total) * scales[token] * weight_scales[row]
-
-
-@njit(nogil=True, cache=True)
-def quantised_rows(x: Floats) -> tuple[Ints, Floats]:
-    """Each row as integers and a scale; as many levels as an int32 can sum over the columns."""
-    tokens, columns = x.shape
-    levels = np.float32(min(FINEST_LEVELS, np.iinfo(np.int32).max // (WEIGHT_LEVELS * columns)))
-    integers, scales = np.empty((tokens, columns), np.int16), np.empty(tokens, np.float32)
-    for token in range(tokens):
-        largest = np.float32(1e-12)
-        for column in range(columns):
-            largest = max(largest, abs(x[token, column]))
-        scales[token] = largest / levels
-        steps = levels / largest
-        for column in range(columns):
-            integers[token, column] = np.int16(np.rint(x[token, column] * steps))
-    return integers, scales
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -196,48 +124,6 @@ def _store(qkv: Floats, place: int, keys: Floats, values: Floats, heads: int) ->
         key, value = (heads + head) * width, (heads + kv_heads + head) * width
         keys[head, place] = qkv[key : key + width]
         values[head, place] = qkv[value : value + width]
-
-
-@njit(nogil=True, cache=True)
-def _attend(
-    queries: Floats, seen: tuple[int, int], keys: Floats, values: Floats, log_weights: Floats, out: Floats
-) -> None:
-    """What one token's heads see of some places; neighbouring heads share a key head."""
-    kv_heads, _, width = keys.shape
-    heads, (first, end) = out.shape[0] // width, seen
-    shares = np.empty(end - first, np.float32)
-    for head in range(heads):
-        shared, at = head * kv_heads // heads, head * width
-        _look(queries[at : at + width], keys[shared, first:end], log_weights, shares)
-        _mix(shares, values[shared, first:end], out[at : at + width])
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _look(query: Floats, keys: Floats, log_weights: Floats, shares: Floats) -> None:
-    """The softmax of the query's products with ``keys [positions, head width]``, the first of them weighted."""
-    positions, width = keys.shape
-    root = np.float32(1 / np.sqrt(width))
-    for position in range(positions):
-        score = np.float32(0)
-        for column in range(width):
-            score += query[column] * keys[position, column]
-        shares[position] = score * root
-    for position in range(len(log_weights)):
-        shares[position] += log_weights[position]
-    largest, total = shares.max(), np.float32(0)
-    for position in range(positions):
-        shares[position] = np.exp(shares[position] - largest)
-    for position in range(positions):
-        total += shares[position]
-    shares /= total
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _mix(shares: Floats, values: Floats, out: Floats) -> None:
-    out[:] = 0
-    for position in range(values.shape[0]):
-        for column in range(values.shape[1]):
-            out[column] += shares[position] * values[position, column]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.backends.lean_kernels import WEIGHT_LEVELS, Cache, Floats, Packed, Weights, predict, read
+from pipeline.backends.dot_products import LANES
+from pipeline.backends.kernels import Floats, pack
+from pipeline.backends.lean_kernels import Cache, Weights, predict, read
 
 if TYPE_CHECKING:
     import torch
@@ -79,6 +81,8 @@ class LeanLlama:
             and not config.mlp_bias
             and config.hidden_act == "silu"
             and config.rope_parameters.get("rope_type") == "default"
+            and config.hidden_size % LANES == 0
+            and config.intermediate_size % LANES == 0
             and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
         )
 
@@ -177,17 +181,6 @@ class LeanDecoder:
         width = rows // (weights.heads + 2 * weights.kv_heads)
         shape = (layers, weights.kv_heads, self._room + capacity, width)
         return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-
-
-def pack(layers: list[Floats]) -> Packed:
-    """Symmetric int8 with one scale a row, of each layer's weights ``[rows, columns]``."""
-    packed = [_pack(layer) for layer in layers]
-    return Packed(np.stack([one.values for one in packed]), np.stack([one.scales for one in packed]))
-
-
-def _pack(weight: Floats) -> Packed:
-    scales = np.maximum(np.abs(weight).max(axis=1) / WEIGHT_LEVELS, 1e-12).astype(np.float32)
-    return Packed(np.rint(weight / scales[:, None]).astype(np.int8), scales)
 
 
 def _fused(*modules: Any) -> Floats:

@@ -13,8 +13,8 @@ from codec.model import CodecConfig, StateCodec
 from codec.window import FusedState, SegmentState, fuse
 from pipeline.backends.decoders import StockDecoder
 from pipeline.backends.injection import LeanInjection
-from pipeline.backends.lean_kernels import WEIGHT_LEVELS, quantised_rows
-from pipeline.backends.lean_llama import GROW_TOKENS, LeanLlama, pack
+from pipeline.backends.kernels import WEIGHT_LEVELS, multiply, pack, quantised_rows
+from pipeline.backends.lean_llama import GROW_TOKENS, LeanLlama
 
 SHAPE = {
     "vocab_size": 128,
@@ -80,9 +80,21 @@ def test_the_widest_sums_fit_their_integers() -> None:
     assert scales[0] * quantised[0, 0] == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.parametrize("tokens", [1, 4, 7])
+@pytest.mark.parametrize("rows", [4, 9, 5000])
+def test_products_are_exact_for_every_number_of_tokens_and_rows(tokens: int, rows: int) -> None:
+    numbers = np.random.default_rng(0)
+    x = numbers.integers(-2047, 2048, (tokens, 96)).astype(np.int16)
+    weight = numbers.integers(-127, 128, (rows, 96)).astype(np.int8)
+    out = np.empty((tokens, rows), np.float32)
+    multiply(x, np.ones(tokens, np.float32), weight, np.ones(rows, np.float32), out)
+    assert np.array_equal(out, (x.astype(np.int64) @ weight.T.astype(np.int64)).astype(np.float32))
+
+
 def test_models_of_another_shape_are_left_to_the_stock_decoder() -> None:
     assert not LeanLlama.supports(Qwen2ForCausalLM(Qwen2Config(**SHAPE)))
     assert not LeanLlama.supports(LlamaForCausalLM(LlamaConfig(**SHAPE, attention_bias=True)))
+    assert not LeanLlama.supports(LlamaForCausalLM(LlamaConfig(**SHAPE | {"intermediate_size": 100})))
 
 
 def with_codec(model: LlamaForCausalLM) -> tuple[Injector, StateCodec]:

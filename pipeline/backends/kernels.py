@@ -1,0 +1,180 @@
+"""The arithmetic that the lean decoders share: plain loops, which numba compiles to calls without Python in them.
+
+A token is hundreds of small operations. Called one by one from Python they cost as much as the weights do, and
+each waits for the interpreter's lock: a step took twice as long next to a thread that was busy for a tenth of the
+time. Here the lock is let go once a step.
+
+Products are integer: weights have 8 bits and a scale a row, activations 12 and a scale a token. Sums of integers
+are exact in any order, so a token's result cannot depend on how many others were computed with it.
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import NamedTuple
+
+import llvmlite.binding
+import numba
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.backends.dot_products import FOUR_ROWS, ONE_ROWS, four_tokens, one_token
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int8] | NDArray[np.int16]
+
+FINEST_LEVELS = 2047  # 12 bits: finer than bfloat16
+WEIGHT_LEVELS = 127
+# Weights are read from so many places at a time: one core's prefetchers follow several streams faster than one.
+STREAMS = 4
+# With many tokens, so much of the weights is read from memory once and then for every token from the core's cache.
+BLOCK_BYTES = 2**18
+TOGETHER = 4
+# The order of float sums is the compiler's choice, made once: every row runs through the same code.
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+if platform.machine() in ("x86_64", "AMD64"):
+    # LLVM keeps to half of the vector width on processors that had to slow down for the whole.
+    numba.config.CPU_NAME = llvmlite.binding.get_host_cpu_name()  # type: ignore[attr-defined]
+    features = llvmlite.binding.get_host_cpu_features().flatten()
+    numba.config.CPU_FEATURES = f"{features},-prefer-256-bit"  # type: ignore[attr-defined]
+
+
+class Packed(NamedTuple):
+    """Weights ``[..., rows, columns]`` as int8, with one scale a row."""
+
+    values: NDArray[np.int8]
+    scales: Floats
+
+
+def pack(layers: list[Floats]) -> Packed:
+    """Symmetric int8 with one scale a row, of each layer's weights ``[rows, columns]``."""
+    packed = [_pack(layer) for layer in layers]
+    return Packed(np.stack([one.values for one in packed]), np.stack([one.scales for one in packed]))
+
+
+def _pack(weight: Floats) -> Packed:
+    scales = np.maximum(np.abs(weight).max(axis=1) / WEIGHT_LEVELS, 1e-12).astype(np.float32)
+    return Packed(np.rint(weight / scales[:, None]).astype(np.int8), scales)
+
+
+@njit(nogil=True, cache=True)
+def project(x: Floats, weight: Packed, layer: int, out: Floats) -> None:
+    """``out [tokens, rows]`` = ``x [tokens, columns]`` times one layer's weights."""
+    quantised, scales = quantised_rows(x)
+    multiply(quantised, scales, weight.values[layer], weight.scales[layer], out)
+
+
+@njit(nogil=True, cache=True)
+def multiply(x: Ints, scales: Floats, weight: Ints, weight_scales: Floats, out: Floats) -> None:
+    """``out [tokens, rows]`` = ``x [tokens, columns]`` times ``weight [rows, columns]``, each with its scales.
+
+    The rows are ONE_ROWS or more, the columns a multiple of LANES.
+    """
+    tokens, rows = out.shape
+    fours = tokens // TOGETHER * TOGETHER
+    blocks = 1 if tokens <= TOGETHER else -(-weight.size // BLOCK_BYTES)
+    for block in range(blocks):
+        begin, end = rows * block // blocks, rows * (block + 1) // blocks
+        some, some_scales, here = weight[begin:end], weight_scales[begin:end], out[:, begin:end]
+        for token in range(0, fours, TOGETHER):
+            _multiply_four(x[token:], scales[token:], some, some_scales, here[token:])
+        for token in range(fours, tokens):
+            _multiply_one(x[token], scales[token], some, some_scales, here[token])
+
+
+@njit(nogil=True, cache=True)
+def _multiply_one(x: Ints, scale: float, weight: Ints, weight_scales: Floats, out: Floats) -> None:
+    rows, columns = weight.shape
+    stride = -(-rows // (STREAMS * ONE_ROWS)) * ONE_ROWS
+    for first in range(0, stride, ONE_ROWS):
+        for place in range(first, rows, stride):
+            row = min(place, rows - ONE_ROWS)
+            totals = one_token(x.ctypes.data, weight[row].ctypes.data, columns)
+            for extra in range(ONE_ROWS):
+                out[row + extra] = np.float32(totals[extra]) * scale * weight_scales[row + extra]
+
+
+@njit(nogil=True, cache=True)
+def _multiply_four(x: Ints, scales: Floats, weight: Ints, weight_scales: Floats, out: Floats) -> None:
+    rows, columns = weight.shape
+    stride = -(-rows // (STREAMS * FOUR_ROWS)) * FOUR_ROWS
+    for first in range(0, stride, FOUR_ROWS):
+        for place in range(first, rows, stride):
+            row = min(place, rows - FOUR_ROWS)
+            totals = four_tokens(x.ctypes.data, weight[row].ctypes.data, columns)
+            for token in range(TOGETHER):
+                for extra in range(FOUR_ROWS):
+                    total = np.float32(totals[token * FOUR_ROWS + extra])
+                    out[token, row + extra] = total * scales[token] * weight_scales[row + extra]
+
+
+@njit(nogil=True, cache=True)
+def quantised_rows(x: Floats) -> tuple[Ints, Floats]:
+    """Each row as integers and a scale; as many levels as an int32 can sum over the columns."""
+    tokens, columns = x.shape
+    levels = np.float32(min(FINEST_LEVELS, np.iinfo(np.int32).max // (WEIGHT_LEVELS * columns)))
+    integers, scales = np.empty((tokens, columns), np.int16), np.empty(tokens, np.float32)
+    for token in range(tokens):
+        largest = np.float32(1e-12)
+        for column in range(columns):
+            largest = max(largest, abs(x[token, column]))
+        scales[token] = largest / levels
+        steps = levels / largest
+        for column in range(columns):
+            integers[token, column] = np.int16(np.rint(x[token, column] * steps))
+    return integers, scales
+
+
+@njit(nogil=True, cache=True)
+def attend(
+    queries: Floats, seen: tuple[int, int], keys: Floats, values: Floats, log_weights: Floats, out: Floats
+) -> None:
+    """What one token's heads see of the places ``seen``, from and to; neighbouring heads share a key head."""
+    kv_heads, _, width = keys.shape
+    heads, (first, end) = out.shape[0] // width, seen
+    shares = np.empty(end - first, np.float32)
+    for head in range(heads):
+        shared, at = head * kv_heads // heads, head * width
+        _look(queries[at : at + width], keys[shared, first:end], log_weights, shares)
+        _mix(shares, values[shared, first:end], out[at : at + width])
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _look(query: Floats, keys: Floats, log_weights: Floats, shares: Floats) -> None:
+    """The softmax of the query's products with ``keys [positions, head width]``, the first of them weighted."""
+    positions, width = keys.shape
+    root = np.float32(1 / np.sqrt(width))
+    for position in range(positions):
+        score = np.float32(0)
+        for column in range(width):
+            score += query[column] * keys[position, column]
+        shares[position] = score * root
+    for position in range(len(log_weights)):
+        shares[position] += log_weights[position]
+    largest, total = shares.max(), np.float32(0)
+    for position in range(positions):
+        shares[position] = _exponential(shares[position] - largest)
+    for position in range(positions):
+        total += shares[position]
+    shares /= total
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _exponential(x: np.float32) -> np.float32:
+    """e to the power of ``x <= 0``, to four digits and in vectors, which the library's is not."""
+    one = np.float32(1)
+    y = np.float32(max(x, np.float32(-80)) / np.float32(256))  # small enough for five terms of the series
+    power = one + y * (one + y * (np.float32(1 / 2) + y * (np.float32(1 / 6) + y * np.float32(1 / 24))))
+    for _ in range(8):
+        power *= power
+    return power
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _mix(shares: Floats, values: Floats, out: Floats) -> None:
+    out[:] = 0
+    for position in range(values.shape[0]):
+        for column in range(values.shape[1]):
+            out[column] += shares[position] * values[position, column]
