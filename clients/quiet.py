@@ -87,12 +87,19 @@ class SoundTime:
             return await self._stages.turn_end.judge(sound)
 
     async def recognise(
-        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
+        self,
+        sound: Samples,
+        *,
+        prompt: str = "",
+        prefix: str = "",
+        guess: str = "",
+        timed: bool = False,
+        final: bool = False,
     ) -> Hypothesis:
         """The recogniser; see Recogniser."""
         with self._working():
             return await self._stages.recogniser.recognise(
-                sound, prompt=prompt, prefix=prefix, timed=timed, final=final
+                sound, prompt=prompt, prefix=prefix, guess=guess, timed=timed, final=final
             )
 
     @contextmanager

@@ -168,12 +168,20 @@ class Recogniser(Protocol):
     """Speech to text for one stretch of sound; keeps nothing between calls."""
 
     async def recognise(
-        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
+        self,
+        sound: Samples,
+        *,
+        prompt: str = "",
+        prefix: str = "",
+        guess: str = "",
+        timed: bool = False,
+        final: bool = False,
     ) -> Hypothesis:
         """What was said, silence being assumed after the last sample.
 
         ``prompt``: the text before this sound. ``prefix``: what the text of this sound is known to begin with;
-        the hypothesis begins with it too. ``timed``: say when each word ends. ``final``: worth a second look where
+        the hypothesis begins with it too. ``guess``: what the text is expected to be; a wrong one only costs time.
+        ``timed``: say when each word ends. ``final``: worth a second look where
         the first one is in doubt.
         """
 

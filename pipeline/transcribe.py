@@ -151,7 +151,12 @@ class Transcriber:
         timed = len(window.samples) > WINDOW_S * RATE_HZ
         end = turn.origin + window.end
         heard = await self._recogniser.recognise(
-            window.samples, prompt=words.prompt, prefix=words.prefix, timed=timed, final=final
+            window.samples,
+            prompt=words.prompt,
+            prefix=words.prefix,
+            guess=words.window_text,
+            timed=timed,
+            final=final,
         )
         turn.heard_until, turn.sure = end, heard.sure
         believed = turn.clear or heard.avg_logprob >= CERTAIN_LOGPROB

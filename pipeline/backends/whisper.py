@@ -8,7 +8,7 @@ cut where it begins to (a passing hypothesis) or decoded again with the rest of 
 
 from __future__ import annotations
 
-import json
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,13 @@ import numpy as np
 from faster_whisper import WhisperModel
 from faster_whisper.audio import pad_or_trim
 from faster_whisper.tokenizer import Tokenizer
+from faster_whisper.utils import download_model
 
+from pipeline.backends.ctranslate2_weights import UnknownWeightsError
 from pipeline.backends.repetition import without_repetition
 from pipeline.backends.stage import failing_as
+from pipeline.backends.whisper_decoder import Question, WhisperDecoder, Written
+from pipeline.backends.whisper_tokens import with_first_merge, word_ends
 from pipeline.cores import Cores
 from pipeline.ports import RATE_HZ, Hypothesis, InputError, Samples
 from pipeline.worker import Worker
@@ -50,15 +54,22 @@ LANES = 2
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What the decoder begins with, and the most tokens it may write (those already known included)."""
+class _Known:
+    """What is known before: the text before the sound, what its text begins with, and what it may be."""
 
-    tokenizer: Tokenizer
-    start: list[int]
-    known: int
-    limit: int
+    prompt: str = ""
+    prefix: str = ""
+    guess: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The three in the order of the text, the guess without the prefix that it begins with."""
+        rest = self.guess[len(self.prefix) :] if self.guess.startswith(self.prefix) else ""
+        return self.prompt, self.prefix, rest.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +125,24 @@ class WhisperRecogniser:
         # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
         self._whole_windows = device != "cpu"
         self._silence = None if self._whole_windows else self._encoded_silence()
+        self._decoder = None
+        if self._silence is not None and compute_type == "int8":
+            self._decoder = self._own_decoder(str(source), self._silence[0])
         self.worker = Worker("asr", cores if device == "cpu" else None, threads, LANES)
 
     async def recognise(
-        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
+        self,
+        sound: Samples,
+        *,
+        prompt: str = "",
+        prefix: str = "",
+        guess: str = "",
+        timed: bool = False,
+        final: bool = False,
     ) -> Hypothesis:
         """What was said; see the port. Raises StageError."""
         with failing_as(STAGE):
-            return await self.worker.run(self._hear, sound, prompt, prefix, timed, final)
+            return await self.worker.run(self._hear, sound, _Known(prompt, prefix, guess), timed, final)
 
     async def recognise_padded(self, sound: Samples) -> Hypothesis:
         """What was said, as faster-whisper does it by default: 30 s windows, beam search. Raises StageError."""
@@ -134,16 +155,16 @@ class WhisperRecogniser:
 
     # --- in the worker's thread ---
 
-    def _hear(self, sound: Samples, prompt: str, prefix: str, timed: bool, final: bool) -> Hypothesis:
+    def _hear(self, sound: Samples, known: _Known, timed: bool, final: bool) -> Hypothesis:
         if np.abs(sound).max(initial=0.0) < QUIETEST:
-            return Hypothesis(prefix)
+            return Hypothesis(known.prefix)
         if len(sound) > LONGEST_SAMPLES:
             return self._hear_padded(sound)
         encoded = self._encode(sound)
         seconds = len(sound) / RATE_HZ
-        question = self._question(encoded, seconds, prompt, prefix)
+        question = self._question(encoded, seconds, known)
         first = self._decode(encoded, question)
-        answer = first if self._whole_windows else without_second_telling(first, prefix)
+        answer = first if self._whole_windows else without_second_telling(first, known.prefix)
         trusted = answer.logprob >= SURE_LOGPROB
         sure = trusted and answer.complete
         told_twice = answer is not first and len(answer.text.split()) >= SPOKEN_WORDS_PER_S * seconds
@@ -151,7 +172,7 @@ class WhisperRecogniser:
         if second_look:
             question = replace(question, limit=min(MOST_TOKENS, 2 * question.limit))
             answer = self._decode(self._in_silence(encoded), question, SECOND_LOOK_BEAMS)
-        text = prefix if answer.invented else answer.text
+        text = known.prefix if answer.invented else answer.text
         ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if timed else ()
         return Hypothesis(text, answer.logprob, answer.no_speech_prob, second_look, ends, sure or second_look)
 
@@ -170,6 +191,18 @@ class WhisperRecogniser:
         features = self.whisper.feature_extractor(np.pad(sound, (0, SLACK_SAMPLES)), padding=0)
         return self.whisper.encode(features[:, : features.shape[1] // 2 * 2])
 
+    def _own_decoder(self, source: str, silence: Samples) -> WhisperDecoder | None:
+        """The decoder that can take a guess, its loops compiled; None where the weights are of another kind."""
+        folder = source if Path(source).is_dir() else download_model(source, local_files_only=True)
+        try:
+            decoder = WhisperDecoder(Path(folder))
+        except UnknownWeightsError as error:
+            log.warning("words that were heard before are decoded again: %s", error)
+            return None
+        tokenizer = self._tokenizer(self._language or "en")
+        decoder.write(silence, Question(tokenizer, [*tokenizer.sot_sequence, tokenizer.no_timestamps], 0, 2))
+        return decoder
+
     def _encoded_silence(self) -> Samples:
         bands = self.whisper.feature_extractor.mel_filters.shape[0]
         silence: Samples = np.array(
@@ -186,17 +219,32 @@ class WhisperRecogniser:
         whole = np.concatenate((heard, self._silence[:, heard.shape[1] :]), axis=1)
         return ctranslate2.StorageView.from_array(np.ascontiguousarray(whole))
 
-    def _question(self, encoded: Any, seconds: float, prompt: str, prefix: str) -> _Question:
+    def _question(self, encoded: Any, seconds: float, known: _Known) -> Question:
         language = self._language or self.whisper.model.detect_language(encoded)[0][0][0].strip("<|>")
         tokenizer = self._tokenizer(language)
-        before = [tokenizer.sot_prev, *tokenizer.encode(f" {prompt}")[-PROMPT_TOKENS:]] if prompt else []
-        known = tokenizer.encode(f" {prefix}") if prefix else []
+        prompt, prefix, guess = (tokenizer.encode(f" {text}") if text else [] for text in known.parts)
+        before = [tokenizer.sot_prev, *prompt[-PROMPT_TOKENS:]] if prompt else []
         rate = ENGLISH_TOKENS_PER_S if language == "en" else TOKENS_PER_S
-        limit = min(MOST_TOKENS, max(int(seconds * rate), len(known)) + FREE_TOKENS)
-        start = [*before, *tokenizer.sot_sequence, tokenizer.no_timestamps, *known]
-        return _Question(tokenizer, start, len(known), limit)
+        limit = min(MOST_TOKENS, max(int(seconds * rate), len(prefix)) + FREE_TOKENS)
+        start = [*before, *tokenizer.sot_sequence, tokenizer.no_timestamps, *prefix]
+        return Question(tokenizer, start, len(prefix), limit, guess)
 
-    def _decode(self, encoded: Any, question: _Question, beams: int = 1) -> _Answer:
+    def _decode(self, encoded: Any, question: Question, beams: int = 1) -> _Answer:
+        if beams == 1 and self._decoder is not None and self._decoder.takes(question):
+            written = self._decoder.write(np.array(encoded)[0], question)
+        else:
+            written = self._searched(encoded, question, beams)
+        text: str = question.tokenizer.decode(written.ids).strip()
+        capped = len(written.ids) >= question.limit
+        return _Answer(
+            written.ids,
+            text.rpartition(" ")[0] if capped else text,  # the limit may have split the last word
+            written.logprob,
+            written.no_speech_prob,
+            not capped,
+        )
+
+    def _searched(self, encoded: Any, question: Question, beams: int) -> Written:
         # CTranslate2 writes at most the smaller of half this length and this length less the start's.
         length = max(2 * question.limit, question.limit + len(question.start) - question.known)
         result = self.whisper.model.generate(
@@ -208,18 +256,9 @@ class WhisperRecogniser:
             return_no_speech_prob=True,
             suppress_blank=not question.known,
         )[0]
-        ids = result.sequences_ids[0]
-        text: str = question.tokenizer.decode(ids).strip()
-        capped = len(ids) >= question.limit
-        return _Answer(
-            ids,
-            text.rpartition(" ")[0] if capped else text,  # the limit may have split the last word
-            result.scores[0],
-            result.no_speech_prob,
-            not capped,
-        )
+        return Written(result.sequences_ids[0], result.scores[0], result.no_speech_prob)
 
-    def _word_ends(self, encoded: Any, answer: _Answer, question: _Question, samples: int) -> tuple[int, ...]:
+    def _word_ends(self, encoded: Any, answer: _Answer, question: Question, samples: int) -> tuple[int, ...]:
         ids = answer.ids
         if not ids:
             return ()
@@ -245,34 +284,3 @@ def without_second_telling(answer: _Answer, known: str) -> _Answer:
         return answer
     logprob = answer.logprob * len(answer.text.split()) / len(text.split())
     return replace(answer, text=text, logprob=logprob, complete=False)
-
-
-def word_ends(pieces: list[str], starts: list[int]) -> tuple[int, ...]:
-    """Where each word is over, from its tokens' texts and the sample at which each token, and the end, begins.
-
-    A word's punctuation is found in the pause that follows it, so the place is the middle of its time.
-    """
-    ends = []
-    quiet_from: int | None = None
-    for number, (piece, start) in enumerate(zip([*pieces, " "], starts, strict=True)):
-        if number and piece.startswith(" "):
-            ends.append((start + (start if quiet_from is None else quiet_from)) // 2)
-            quiet_from = None
-        elif quiet_from is None and not any(character.isalnum() for character in piece):
-            quiet_from = start
-    return tuple(ends)
-
-
-def with_first_merge(tokenizer: Any) -> Any:
-    """The tokenizer with its first merge, which several converted Whisper models have lost.
-
-    Without it " the" is encoded as two tokens that the model never wrote there, and what it is told it wrote
-    before confuses it.
-    """
-    specification = json.loads(tokenizer.to_str())
-    merges = specification["model"]["merges"]
-    first = ["Ġ", "t"] if isinstance(merges[0], list) else "Ġ t"
-    if first in merges or "Ġt" not in specification["model"]["vocab"]:
-        return tokenizer
-    merges.insert(0, first)
-    return type(tokenizer).from_str(json.dumps(specification))

@@ -31,7 +31,7 @@ class CountsSeconds:
     """Recognises how long the sound is."""
 
     async def recognise(
-        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False
+        self, sound: Samples, *, prompt: str = "", prefix: str = "", guess: str = "", timed: bool = False
     ) -> Hypothesis:
         return Hypothesis(f"{len(sound) / RATE_HZ:.1f} seconds")
 

@@ -35,9 +35,16 @@ class Clerk:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def recognise(
-        self, sound: Samples, *, prompt: str = "", prefix: str = "", timed: bool = False, final: bool = False
+        self,
+        sound: Samples,
+        *,
+        prompt: str = "",
+        prefix: str = "",
+        guess: str = "",
+        timed: bool = False,
+        final: bool = False,
     ) -> Hypothesis:
-        self.calls.append({"prompt": prompt, "prefix": prefix, "timed": timed, "final": final})
+        self.calls.append({"prompt": prompt, "prefix": prefix, "guess": guess, "timed": timed, "final": final})
         self.heard.append(sound)
         self.asked.set()
         if self.gate is not None:
@@ -188,6 +195,16 @@ async def test_the_final_begins_with_the_stable_text(
     speaker.say(0.1)
     await transcriber.finish(speaker.at)
     assert clerk.calls[-1]["prefix"] == stable == "w1"
+
+
+async def test_the_newest_hypothesis_is_the_guess_for_the_next(
+    transcriber: Transcriber, speaker: Speaker, clerk: Clerk
+) -> None:
+    speaker.say(0.75)
+    await transcriber.next_partial()
+    speaker.say(0.25)
+    await transcriber.finish(speaker.at)
+    assert [call["guess"] for call in clerk.calls] == ["", "w1 w2 w3"]
 
 
 async def test_a_turn_goes_on_after_its_pause(transcriber: Transcriber, speaker: Speaker) -> None:

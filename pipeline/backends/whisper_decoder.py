@@ -1,0 +1,197 @@
+"""Whisper's greedy decoder with a guess: what the last pass over a growing sound heard, most of it still right.
+
+A token costs a reading of all weights, whether it is chosen or known, so a decoder that goes one by one takes
+as long for words that it has heard before as for new ones. Here the guess goes through all layers in one reading.
+Each of its tokens is kept if it is the one that would have been chosen there. From the first that is not, decoding
+goes on one by one, or along what stood behind the same two tokens before: the rest of a guess that was wrong in
+the middle, or a text that starts over.
+
+This is speculative decoding (Leviathan et al. 2023) with the previous hypothesis as the draft. Since a token's
+result does not depend on how many were computed with it (kernels.py), the text is the same, bit for bit, whatever
+the guess.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from faster_whisper.tokenizer import Tokenizer
+
+from pipeline.backends.kernels import Floats
+from pipeline.backends.whisper_kernels import Memory, Weights, predict, read
+from pipeline.backends.whisper_weights import DecoderWeights
+
+if TYPE_CHECKING:
+    import torch
+
+# bfloat16 is taken where it is so many times as fast as float32: not on processors that only emulate it.
+CLEARLY_FASTER = 1.5
+# A token in a pass costs a third of a pass of its own.
+LOOK_AHEAD = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the decoder begins with, and the most tokens it may write (those already known included).
+
+    ``known``: how many of the start's tokens are text already. ``guess``: the tokens that may follow it.
+    """
+
+    tokenizer: Tokenizer
+    start: list[int]
+    known: int
+    limit: int
+    guess: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text's tokens, the mean log-probability with known ones as certain, the probability of no speech."""
+
+    ids: list[int]
+    logprob: float
+    no_speech_prob: float
+
+
+class WhisperDecoder:
+    """One model's decoder; may be used from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        """Load a CTranslate2 model. Raises UnknownWeightsError where it is of another kind."""
+        weights, config = DecoderWeights(folder), json.loads((folder / "config.json").read_text())
+        self._weights = weights.packed()
+        self._ear = _Ear(*weights.cross(), weights.heads)
+        self._never: list[int] = config.get("suppress_ids", [])
+        self._never_first: list[int] = config.get("suppress_ids_begin", [])
+
+    def takes(self, question: Question) -> bool:
+        """Whether there is a text to write, and as many positions as it may take."""
+        new = question.limit - question.known
+        return 0 < new <= len(self._weights.positions) - len(question.start)
+
+    def write(self, encoded: Floats, question: Question) -> Written:
+        """The most likely text of ``encoded [frames, width]``, token by token."""
+        start, tokenizer = question.start, question.tokenizer
+        ids, total = start[len(start) - question.known :], 0.0
+        draft = question.guess[: question.limit - question.known]
+        passes = _Passes(self._weights, self._ear.hear(encoded), len(start) + question.limit - question.known)
+        x = passes.read([*start, *draft])
+        logits = predict(x[[start.index(tokenizer.sot), *range(len(start) - 1, len(x))]], self._weights)
+        no_speech_prob = _probability(logits[0], tokenizer.no_speech)
+        for chosen, logprob in self._choices(passes, logits[1:], draft, question):
+            total += logprob
+            if chosen != tokenizer.eot:
+                ids.append(chosen)
+            if chosen == tokenizer.eot or len(ids) == question.limit:
+                break
+        return Written(ids, total / max(1, len(ids)), no_speech_prob)
+
+    def _choices(
+        self, passes: _Passes, logits: Floats, draft: list[int], question: Question
+    ) -> Iterator[tuple[int, float]]:
+        """The tokens chosen, each with its log-probability, without an end; the first pass was along ``draft``."""
+        text = question.start[len(question.start) - question.known :]
+        if not text:
+            logits[0, self._never_first] = -np.inf
+        while True:
+            logits[:, self._never] = -np.inf
+            for kept, (chosen, logprob) in enumerate(_most_likely(logits)):
+                text.append(chosen)
+                yield chosen, logprob
+                if kept == len(draft) or chosen != draft[kept]:
+                    break
+            passes.crop(passes.length - len(draft) + kept)
+            draft = _continued(text, question.guess)[: passes.room - 1]
+            logits = predict(passes.read([text[-1], *draft]), self._weights)
+
+
+def _continued(text: list[int], guess: list[int]) -> list[int]:
+    """What followed the last two tokens where they stood before: in the guess, or in a text that starts over."""
+    for tokens in (guess, text):
+        for at in range(len(tokens) - 1, 1, -1):
+            if tokens[at - 2 : at] == text[-2:]:
+                return tokens[at : at + LOOK_AHEAD]
+    return []
+
+
+class _Passes:
+    """The decoder's passes over one stretch of sound, and the keys and values of what was read in them."""
+
+    def __init__(self, weights: Weights, heard: Memory, capacity: int) -> None:
+        layers, rows = weights.qkv.bias.shape
+        shape = (layers, weights.heads, capacity, rows // 3 // weights.heads)
+        self._weights, self._heard = weights, heard
+        self._written = Memory(np.empty(shape, np.float32), np.empty(shape, np.float32))
+        self._capacity, self.length = capacity, 0
+
+    @property
+    def room(self) -> int:
+        """How many more tokens can be read."""
+        return self._capacity - self.length
+
+    def read(self, ids: list[int]) -> Floats:
+        """Take the next tokens through all layers; returns them, ``[tokens, width]``."""
+        x: Floats = read(np.array(ids), self.length, self._written, self._heard, self._weights)
+        self.length += len(ids)
+        return x
+
+    def crop(self, length: int) -> None:
+        """Forget all but the first ``length`` tokens."""
+        self.length = length
+
+
+class _Ear:
+    """Makes every layer's keys and values of the encoder's output: the one product that has many rows."""
+
+    def __init__(self, weight: Floats, bias: Floats, heads: int) -> None:
+        import torch
+
+        self._heads = heads
+        self._weight, self._bias = torch.from_numpy(weight), torch.from_numpy(bias)
+        coarse = self._weight.bfloat16()
+        if _seconds(coarse) * CLEARLY_FASTER < _seconds(self._weight):
+            self._weight, self._bias = coarse, self._bias.bfloat16()
+
+    def hear(self, encoded: Floats) -> Memory:
+        """Keys and values of ``encoded [frames, width]``."""
+        import torch
+
+        frames, width = encoded.shape
+        with torch.inference_mode():
+            x = torch.from_numpy(encoded).to(self._weight.dtype)
+            both = torch.nn.functional.linear(x, self._weight, self._bias)
+            split = both.view(frames, -1, 2, self._heads, width // self._heads).permute(2, 1, 3, 0, 4)
+            keys, values = torch.empty(split.shape).copy_(split).numpy()
+        return Memory(keys, values)
+
+
+def _most_likely(logits: Floats) -> list[tuple[int, float]]:
+    """The first choice of each of ``logits [tokens, vocabulary]``, which are used up, and its log-probability."""
+    chosen = logits.argmax(1)
+    logits -= logits.max(1, keepdims=True)
+    logprobs = -np.log(np.exp(logits, out=logits).sum(1))
+    return list(zip(chosen.tolist(), logprobs.tolist(), strict=True))
+
+
+def _probability(logits: Floats, token: int) -> float:
+    odds = np.exp(logits - logits.max())
+    return float(odds[token] / odds.sum())
+
+
+def _seconds(weight: torch.Tensor) -> float:
+    """What a product of 3 s of sound with the weights takes: the best of several goes."""
+    import torch
+
+    x = torch.zeros(150, weight.shape[1], dtype=weight.dtype)
+    best = float("inf")
+    for _ in range(4):
+        begin = time.perf_counter()
+        torch.nn.functional.linear(x, weight)
+        best = min(best, time.perf_counter() - begin)
+    return best

@@ -1,0 +1,160 @@
+"""Whisper's decoder (Radford et al. 2022): all its layers in one call of compiled loops (kernels.py)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pipeline.backends.kernels import FAST, Floats, Packed, attend, project
+
+EPSILON = 1e-5
+
+
+class Norm(NamedTuple):
+    """A layer normalisation's weights and biases, ``[layers, width]``."""
+
+    weight: Floats
+    bias: Floats
+
+
+class Linear(NamedTuple):
+    """Weights ``[layers, rows, columns]`` and biases ``[layers, rows]``."""
+
+    weight: Packed
+    bias: Floats
+
+
+class Weights(NamedTuple):
+    """A decoder's weights, all layers of a kind in one array; ``head`` is the embedding as well."""
+
+    self_norm: Norm
+    qkv: Linear
+    self_out: Linear
+    cross_norm: Norm
+    query: Linear
+    cross_out: Linear
+    mlp_norm: Norm
+    up: Linear
+    down: Linear
+    norm: Norm
+    head: Packed
+    positions: Floats
+    heads: int
+
+
+class Memory(NamedTuple):
+    """Keys and values, each ``[layers, heads, positions, head width]``."""
+
+    keys: Floats
+    values: Floats
+
+
+@njit(nogil=True, cache=True)
+def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, weights: Weights) -> Floats:
+    """Take tokens at the positions from ``begin`` on through all layers; returns them, ``[tokens, width]``.
+
+    Their keys and values are put into ``written``; ``heard`` holds those of the encoder's output.
+    """
+    x, frames = _embedded(ids, begin, weights), heard.keys.shape[2]
+    even = np.empty(0, np.float32)  # no place counts more than another
+    qkv = np.empty((len(ids), weights.qkv.bias.shape[1]), np.float32)
+    query, mixed = np.empty_like(x), np.empty_like(x)
+    wide = np.empty((len(ids), weights.up.bias.shape[1]), np.float32)
+    for layer in range(weights.qkv.bias.shape[0]):
+        keys, values = written.keys[layer], written.values[layer]
+        _linear(_normed(x, weights.self_norm, layer), weights.qkv, layer, qkv)
+        for token in range(len(ids)):
+            _place(qkv[token], begin + token, keys, values)
+            attend(qkv[token], (0, begin + token + 1), keys, values, even, mixed[token])
+        _add(x, mixed, weights.self_out, layer)
+        _linear(_normed(x, weights.cross_norm, layer), weights.query, layer, query)
+        for token in range(len(ids)):
+            attend(query[token], (0, frames), heard.keys[layer], heard.values[layer], even, mixed[token])
+        _add(x, mixed, weights.cross_out, layer)
+        _linear(_normed(x, weights.mlp_norm, layer), weights.up, layer, wide)
+        _bend(wide)
+        _add(x, wide, weights.down, layer)
+    return x
+
+
+@njit(nogil=True, cache=True)
+def predict(x: Floats, weights: Weights) -> Floats:
+    """The logits ``[tokens, vocabulary]`` after tokens that went through all layers."""
+    logits = np.empty((x.shape[0], weights.head.values.shape[1]), np.float32)
+    project(_normed(x, weights.norm, 0), weights.head, 0, logits)
+    return logits
+
+
+@njit(nogil=True, cache=True)
+def _embedded(ids: NDArray[np.int64], begin: int, weights: Weights) -> Floats:
+    x = np.empty((len(ids), weights.positions.shape[1]), np.float32)
+    for token in range(len(ids)):
+        scale = weights.head.scales[0, ids[token]]
+        for column in range(x.shape[1]):
+            value = weights.head.values[0, ids[token], column] * scale
+            x[token, column] = value + weights.positions[begin + token, column]
+    return x
+
+
+@njit(nogil=True, cache=True)
+def _add(x: Floats, y: Floats, linear: Linear, layer: int) -> None:
+    added = np.empty_like(x)
+    _linear(y, linear, layer, added)
+    x += added
+
+
+@njit(nogil=True, cache=True)
+def _linear(x: Floats, linear: Linear, layer: int, out: Floats) -> None:
+    project(x, linear.weight, layer, out)
+    out += linear.bias[layer]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _normed(x: Floats, norm: Norm, layer: int) -> Floats:
+    tokens, width = x.shape
+    out = np.empty_like(x)
+    for token in range(tokens):
+        total, squares = np.float32(0), np.float32(0)
+        for column in range(width):
+            total += x[token, column]
+        mean = np.float32(total / width)
+        for column in range(width):
+            squares += (x[token, column] - mean) * (x[token, column] - mean)
+        factor = np.float32(1 / np.sqrt(squares / width + EPSILON))
+        for column in range(width):
+            normed = (x[token, column] - mean) * factor
+            out[token, column] = normed * norm.weight[layer, column] + norm.bias[layer, column]
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _place(qkv: Floats, position: int, keys: Floats, values: Floats) -> None:
+    heads, _, width = keys.shape
+    for head in range(heads):
+        key, value = (heads + head) * width, (2 * heads + head) * width
+        keys[head, position] = qkv[key : key + width]
+        values[head, position] = qkv[value : value + width]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _bend(x: Floats) -> None:
+    """GELU (Hendrycks and Gimpel 2016), in place; the error function by Abramowitz and Stegun 7.1.28."""
+    root = np.float32(np.sqrt(0.5))
+    for token in range(x.shape[0]):
+        for column in range(x.shape[1]):
+            value = x[token, column]
+            z = abs(value) * root
+            p = np.float32(0.0000430638)
+            p = p * z + np.float32(0.0002765672)
+            p = p * z + np.float32(0.0001520143)
+            p = p * z + np.float32(0.0092705272)
+            p = p * z + np.float32(0.0422820123)
+            p = p * z + np.float32(0.0705230784)
+            p = p * z + np.float32(1)
+            p = p * p * p * p
+            p = p * p * p * p
+            error = np.float32(1) - np.float32(1) / p
+            x[token, column] = np.float32(0.5) * (value + abs(value) * error)

@@ -1,0 +1,82 @@
+"""The decoder with a guess: CTranslate2's own text, and the same one whatever was guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from audio.resample import resample
+from audio.wav import read_recording
+from pipeline.backends.whisper import WhisperRecogniser
+from pipeline.ports import RATE_HZ, Hypothesis, Samples
+from pipeline.store import Store
+
+pytestmark = pytest.mark.models
+
+
+@pytest.fixture(scope="module")
+def recogniser(store: Store) -> Iterator[WhisperRecogniser]:
+    loaded = WhisperRecogniser(store.path("whisper-base"))
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def stock(store: Store) -> Iterator[WhisperRecogniser]:
+    """The same with CTranslate2's decoder: it is asked for another type of numbers than the own one's."""
+    loaded = WhisperRecogniser(store.path("whisper-base"), compute_type="int8_float32")
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def recordings(store: Store) -> dict[str, Samples]:
+    found = {path.stem: read_recording(path) for path in store.path("demo-recordings").glob("*.wav")}
+    return {name: resample(one.samples, one.rate_hz, RATE_HZ) for name, one in found.items()}
+
+
+def words(text: str) -> list[str]:
+    """The words alone: where a full stop is as likely as a comma, the rounding decides."""
+    return "".join(letter for letter in text.lower() if letter.isalpha() or letter == " ").split()
+
+
+@pytest.mark.parametrize("seconds", [1.5, 2.5, 3.0])
+async def test_it_writes_what_ctranslate2_writes(
+    recogniser: WhisperRecogniser, stock: WhisperRecogniser, recordings: dict[str, Samples], seconds: float
+) -> None:
+    for sound in recordings.values():
+        cut = sound[: int(seconds * RATE_HZ)]
+        heard, expected = await recogniser.recognise(cut), await stock.recognise(cut)
+        assert words(heard.text) == words(expected.text)
+        assert heard.avg_logprob == pytest.approx(expected.avg_logprob, abs=0.05)
+        assert heard.no_speech_prob == pytest.approx(expected.no_speech_prob, abs=0.05)
+
+
+async def test_known_words_and_a_prompt_are_taken_as_ctranslate2_takes_them(
+    recogniser: WhisperRecogniser, stock: WhisperRecogniser, recordings: dict[str, Samples]
+) -> None:
+    known = {"prompt": "A tale of two cities.", "prefix": "It was the best"}
+    cut = recordings["two_cities"][: int(4.7 * RATE_HZ)]
+    heard, expected = await recogniser.recognise(cut, **known), await stock.recognise(cut, **known)
+    assert words(heard.text) == words(expected.text)
+    assert heard.avg_logprob == pytest.approx(expected.avg_logprob, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "guess",
+    [
+        "It was the best of times, it was the worst of times.",
+        "It was the best of times, it was",
+        "It was the rest of times, it was the worst of times.",
+        "Something else altogether",
+        "word " * 100,
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "It was the"])
+async def test_a_guess_right_or_wrong_changes_nothing(
+    recogniser: WhisperRecogniser, recordings: dict[str, Samples], guess: str, prefix: str
+) -> None:
+    cut = recordings["two_cities"][: int(4.7 * RATE_HZ)]
+    heard: list[Hypothesis] = [await recogniser.recognise(cut, prefix=prefix, guess=one) for one in ("", guess)]
+    assert heard[0] == heard[1]
