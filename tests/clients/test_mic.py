@@ -180,13 +180,15 @@ class Terminal:
 
     def end(self) -> int:
         """Read until the process has ended."""
-        wait_until(lambda: self.read() or self.process.poll() is not None, "the end")
-        self.read()
+        wait_until(lambda: not self.read() and self.process.poll() is not None, "the end")
         return self.process.returncode
 
-    def read(self) -> None:
-        while select.select([self._own], [], [], 0.1)[0]:
+    def read(self) -> bool:
+        """Take what has been drawn meanwhile; a live screen is never done. False if there was nothing."""
+        drawn = bool(select.select([self._own], [], [], 0.1)[0])
+        if drawn:
             self.shown += os.read(self._own, 65536).decode(errors="replace")
+        return drawn
 
     @property
     def plain(self) -> str:
