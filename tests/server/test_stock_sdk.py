@@ -42,9 +42,11 @@ async def test_events_of_a_spoken_turn_come_in_the_order_clients_rely_on(
         client(server).realtime.connect(model="m") as it,
     ):
         heard = await ask(it, await question(voice, "How many days are in a week?"))
-    parts = {"response.output_audio.delta", "response.output_audio_transcript.delta"}  # these two interleave
+    heard_words = "conversation.item.input_audio_transcription.delta"  # come as soon as they are certain
+    parts = {heard_words, "response.output_audio.delta", "response.output_audio_transcript.delta"}
     first_of_each = list(dict.fromkeys(event.type for event in heard.events))
     assert parts <= set(first_of_each)
+    assert first_of_each.index(heard_words) > first_of_each.index("input_audio_buffer.speech_started")
     assert [kind for kind in first_of_each if kind not in parts] == [
         "session.created",
         "session.updated",
@@ -53,7 +55,6 @@ async def test_events_of_a_spoken_turn_come_in_the_order_clients_rely_on(
         "input_audio_buffer.committed",
         "conversation.item.added",
         "conversation.item.done",
-        "conversation.item.input_audio_transcription.delta",
         "conversation.item.input_audio_transcription.completed",
         "response.created",
         "response.output_item.added",
