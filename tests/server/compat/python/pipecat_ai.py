@@ -10,7 +10,7 @@ from pipecat.frames.frames import (
     ErrorFrame,
     Frame,
     InputAudioRawFrame,
-    InterruptionFrame,
+    ProposedUserStartedSpeakingFrame,
     TranscriptionFrame,
     TTSAudioRawFrame,
     TTSStoppedFrame,
@@ -43,8 +43,8 @@ class Listener(FrameProcessor):
                 self._heard.set()
             case TranscriptionFrame():
                 report.transcripts.append(frame.text)
-            case InterruptionFrame() if direction is FrameDirection.DOWNSTREAM:
-                report.interruptions += 1
+            case ProposedUserStartedSpeakingFrame() if direction is FrameDirection.DOWNSTREAM:
+                report.interruptions += self._heard.is_set()  # a pipeline's turn strategy acts on the proposal
             case TTSTextFrame():
                 self._words.append(frame.text)
             case TTSStoppedFrame():
