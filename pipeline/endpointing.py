@@ -9,7 +9,7 @@ from enum import Enum
 from pipeline.config import TurnConfig
 
 # Who has talked for so long tells something rather than asks: what sounds like a request may be followed by more.
-MONOLOGUE_WORDS = 20
+MONOLOGUE_WORDS = 16
 
 
 class Ending(Enum):
