@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from rich import box
@@ -86,21 +87,10 @@ class SoundTime:
         with self._working():
             return await self._stages.turn_end.judge(sound)
 
-    async def recognise(
-        self,
-        sound: Samples,
-        *,
-        prompt: str = "",
-        prefix: str = "",
-        guess: str = "",
-        timed: bool = False,
-        final: bool = False,
-    ) -> Hypothesis:
+    async def recognise(self, sound: Samples, **known: Any) -> Hypothesis:
         """The recogniser; see Recogniser."""
         with self._working():
-            return await self._stages.recogniser.recognise(
-                sound, prompt=prompt, prefix=prefix, guess=guess, timed=timed, final=final
-            )
+            return await self._stages.recogniser.recognise(sound, **known)
 
     @contextmanager
     def _working(self) -> Iterator[None]:

@@ -31,6 +31,7 @@ class Replies:
         self._emit = emit
         self._running: dict[int, Replying] = {}
         self._requests: dict[int, ReplyRequest] = {}
+        self._last_said = ""
         self._over: OrderedDict[int, tuple[Playback, str]] = OrderedDict()
 
     def get(self, turn: int) -> Replying | None:
@@ -44,6 +45,11 @@ class Replies:
     def ask(self, turn: int, request: ReplyRequest) -> None:
         """The turn is to be answered like this."""
         self._requests[turn] = request
+
+    def said(self) -> str:
+        """The words of the latest reply that can be in the air."""
+        announced = [reply for reply in self._running.values() if reply.announced]
+        return announced[-1].said_text() if announced else self._last_said
 
     def request(self, turn: int) -> ReplyRequest:
         """How the turn is to be answered."""
@@ -123,6 +129,7 @@ class Replies:
         self._requests.pop(record.turn, None)
         await self._emit(ended)
         await self._emit(TurnClosed(record))
+        self._last_said = "" if self._memory.private else reply.said_text()
 
     def truncate(self, turn: int, heard_ms: float) -> str | None:
         """The client played no more of the reply than this: returns the words heard, None for an unknown reply."""

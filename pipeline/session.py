@@ -94,7 +94,6 @@ class Session:
         self._config = config
         self._listen = config.listen
         self._clock = clock
-        self._keeper = TurnKeeper(config.turn, config.listen.gap_ms, self._said)
         self._hearing = Hearing(config.listen, stages.activity, clock)
         self._transcriber = Transcriber(stages.recogniser, tick_ms=config.asr.tick_ms)
         self._held = HeldSound(self._hearing, self._transcriber, self._begin_held_turn)
@@ -104,12 +103,12 @@ class Session:
         self._memory = Memory(self.history, model.new_memory(), clock, private=private)
         self._responder = Responder(model.open(), config.llm.max_tokens)
         self._replies = Replies(self._responder, self._memory, clock, self.events.send)
+        self._keeper = TurnKeeper(config.turn, config.listen.gap_ms, self._replies.said)
         self._actions: Channel[Action | _ReplyOver] = Channel("actions", MOST_ACTIONS)
         self._records: dict[int, TurnRecord] = {}
         self._last_pause = (0, 0.0)
         self._heard_until = 0  # the sound of the committed turn
         self._open_turn = 0
-        self._last_said = ""
         self._stable = ""
         self._words = ""
         self._something_to_read = asyncio.Event()
@@ -465,7 +464,6 @@ class Session:
         self._requests.idle_from(self._clock())
         self._forget_heard(self._heard_until)
         await self._replies.close(reply, status, error)
-        self._last_said = "" if self._memory.private else reply.said_text()
         self._let_read("")
 
     def _answer_aside(self, turn: int) -> None:
@@ -527,12 +525,6 @@ class Session:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None
         return self._tasks.create_task(work)
-
-    def _said(self) -> str:
-        """The words of the latest reply that can be in the air."""
-        replies = filter(None, map(self._replies.get, self._replies.turns()))
-        announced = [reply for reply in replies if reply.announced]
-        return announced[-1].said_text() if announced else self._last_said
 
     @property
     def _turn_being_heard(self) -> int:

@@ -26,6 +26,7 @@ from pipeline.events import (
     UserTranscript,
     UserWords,
 )
+from server.extras import extra_event
 from server.given import ProtocolError, given_item, given_number, given_object, given_string, message_of
 from server.items import Items
 from server.responses import Responses
@@ -220,8 +221,7 @@ class RealtimeProtocol:
                 if self._private:
                     self._items.forget_words()
                     self._users.forget_words(record.turn)
-                extra = {"type": "echoic.turn", "event_id": new_id("event"), "record": record.as_dict()}
-                return [json.dumps(extra)] if self._extras else []
+                return [extra_event("turn", record=record.as_dict())] if self._extras else []
             case UserTail() | ReplyWord():
                 return []  # the Realtime protocol has no words for these; see extras.py
             case _:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipeline.backends.bfloat16 import bfloat16_pays
 from pipeline.backends.chat_template import SENTENCE_ENDS, ChatTemplate
 from pipeline.backends.decoders import Decoder, StockDecoder
 from pipeline.backends.last_message import LastMessage
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 UNSETTLED_TOKENS = 2
 # What one job reads of a long prompt: other conversations' tokens wait for this much, and not for all of it.
 READ_AT_ONCE = 96
+
+
+class PromptTokens(NamedTuple):
+    """A prompt's token ids; of an open one only those that cannot change any more.
+
+    ``begin``: how many stand before the last message's words. ``spoken``: how many there are up to the user's
+    last word, without what closes the sentence, the message or the prompt; None where that message is another's.
+    """
+
+    ids: list[int]
+    begin: int
+    spoken: int | None
 
 
 class CausalLM:
@@ -85,20 +97,17 @@ class CausalLM:
 
     def prompt_ids(self, prompt: Prompt) -> list[int]:
         """Token ids of the prompt; of an open one only those that cannot change any more."""
-        if not prompt.open:
-            return self._encode(self.template.whole(prompt))
-        spoken, _ = self.spoken_ids(prompt) or ([], 0)
-        return spoken[:-UNSETTLED_TOKENS] if prompt.messages[-1].text else spoken[:-1]
+        return self.tokens(prompt).ids
 
-    def spoken_ids(self, prompt: Prompt) -> tuple[list[int], int] | None:
-        """Token ids up to the user's last word, without what closes the sentence, the message or the prompt.
-
-        And how many of them stand before the message's words. None where the last message is not the user's.
-        """
+    def tokens(self, prompt: Prompt) -> PromptTokens:
+        """The prompt as tokens, and where its last message stands among them."""
+        whole = [] if prompt.open else self._encode(self.template.whole(prompt))
         if (spoken := self.template.spoken(prompt)) is None:
-            return None
-        ids = self._encode("".join(spoken))
-        return ids, min(_common(ids, self._encode(spoken[0])), len(ids) - 1)
+            return PromptTokens(whole, max(0, len(whole) - 1), None)
+        words = self._encode("".join(spoken))
+        begin = min(_common(words, self._encode(spoken[0])), len(words) - 1)
+        settled = words[:-UNSETTLED_TOKENS] if prompt.messages[-1].text else words[:-1]
+        return PromptTokens(settled if prompt.open else whole, begin, len(words))
 
     def close(self) -> None:
         """End the worker; the weights go when nothing refers to them."""
@@ -237,25 +246,24 @@ class CausalConversation:
 
         On the way it learns how likely a sentence was to end where the user stopped.
         """
-        ids = self._lm.prompt_ids(prompt)
-        spoken, begin = self._lm.spoken_ids(prompt) or (ids, len(ids) - 1)
-        last_word = len(spoken) - 1
+        ids, begin, spoken = self._lm.tokens(prompt)
+        words_end = len(ids) if spoken is None else spoken
+        last_word = words_end - 1
         self._enter_message(begin, prompt.state)
         kept = self._keep_prefix(ids[:last_word])
         if last_word - kept > READ_AT_ONCE or (kept < last_word and self._is_before_message(kept)):
             self._read_part(ids[:last_word], kept)
             return None, PromptRead(len(ids), kept)
         logits = self._forward(ids[kept:], [last_word - kept, len(ids) - 1 - kept])
-        self._message.words, self._message.reply_at = len(spoken) - begin, len(ids) - begin
+        self._message.words, self._message.reply_at = words_end - begin, len(ids) - begin
         ends = float(logits[0].softmax(-1)[self._lm.closing_ids].sum())
-        self._text_done = None if spoken is ids else ends
+        self._text_done = None if spoken is None else ends
         return int(logits[1].argmax()), PromptRead(len(ids), kept)
 
     def _prefill(self, prompt: Prompt) -> tuple[Prefill, bool]:
         """Read a part of the settled prompt; whether there is more of it to read."""
-        ids = self._lm.prompt_ids(prompt)
+        ids, begin, _ = self._lm.tokens(prompt)
         held = len(self._ids)
-        _, begin = self._lm.spoken_ids(prompt) or (ids, max(0, len(ids) - 1))
         self._enter_message(begin, prompt.state)
         kept = self._keep_prefix(ids)
         read = self._read_part(ids, kept) if kept < len(ids) else kept
@@ -345,23 +353,8 @@ def _pick_dtype(dtype: str, device: torch.device, width: int) -> torch.dtype:
         return named
     if device.type != "cpu":
         return torch.bfloat16
-    seconds = {kind: _time_products(kind, width) for kind in (torch.float32, torch.bfloat16)}
-    return torch.bfloat16 if seconds[torch.bfloat16] * 1.5 < seconds[torch.float32] else torch.float32
-
-
-def _time_products(dtype: torch.dtype, width: int) -> float:
-    """Seconds for the matrix-vector products of a few layers: the best of several goes."""
-    import torch
-
-    layers = [torch.randn(4 * width, width).to(dtype) for _ in range(16)]
-    x = torch.randn(1, width).to(dtype)
-    best = float("inf")
-    for _ in range(5):
-        begin = time.perf_counter()
-        for weight in layers:
-            torch.nn.functional.linear(x, weight)
-        best = min(best, time.perf_counter() - begin)
-    return best
+    a_few_layers = [torch.randn(4 * width, width) for _ in range(16)]
+    return torch.bfloat16 if bfloat16_pays(a_few_layers, 1) else torch.float32
 
 
 def _sentence_end_ids(tokenizer: Any) -> frozenset[int]:

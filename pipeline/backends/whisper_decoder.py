@@ -14,24 +14,19 @@ the guess.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from faster_whisper.tokenizer import Tokenizer
 
+from pipeline.backends.bfloat16 import bfloat16_pays
 from pipeline.backends.kernels import Floats
 from pipeline.backends.whisper_kernels import Memory, Weights, predict, read
 from pipeline.backends.whisper_weights import DecoderWeights
 
-if TYPE_CHECKING:
-    import torch
-
-# bfloat16 is taken where it is so many times as fast as float32: not on processors that only emulate it.
-CLEARLY_FASTER = 1.5
+USUAL_FRAMES = 150  # 3 s of sound
 # A token in a pass costs a third of a pass of its own.
 LOOK_AHEAD = 6
 
@@ -154,9 +149,8 @@ class _Ear:
 
         self._heads = heads
         self._weight, self._bias = torch.from_numpy(weight), torch.from_numpy(bias)
-        coarse = self._weight.bfloat16()
-        if _seconds(coarse) * CLEARLY_FASTER < _seconds(self._weight):
-            self._weight, self._bias = coarse, self._bias.bfloat16()
+        if bfloat16_pays([self._weight], USUAL_FRAMES):
+            self._weight, self._bias = self._weight.bfloat16(), self._bias.bfloat16()
 
     def hear(self, encoded: Floats) -> Memory:
         """Keys and values of ``encoded [frames, width]``."""
@@ -182,16 +176,3 @@ def _most_likely(logits: Floats) -> list[tuple[int, float]]:
 def _probability(logits: Floats, token: int) -> float:
     odds = np.exp(logits - logits.max())
     return float(odds[token] / odds.sum())
-
-
-def _seconds(weight: torch.Tensor) -> float:
-    """What a product of 3 s of sound with the weights takes: the best of several goes."""
-    import torch
-
-    x = torch.zeros(150, weight.shape[1], dtype=weight.dtype)
-    best = float("inf")
-    for _ in range(4):
-        begin = time.perf_counter()
-        torch.nn.functional.linear(x, weight)
-        best = min(best, time.perf_counter() - begin)
-    return best
