@@ -16,6 +16,8 @@ import numpy as np
 from websockets.asyncio.server import ServerConnection, serve
 
 from audio.format import AudioFormat
+from clients.realtime import ServerEvent
+from pipeline.timing import loop_clock
 
 RATE_HZ = 24_000
 WIRE = AudioFormat("pcm16", RATE_HZ)
@@ -159,3 +161,20 @@ def server_in_thread(script: Script) -> Iterator[str]:
     finally:
         ready["loop"].call_soon_threadsafe(ready["stop"].set)
         thread.join()
+
+
+class Timeline:
+    """Takes sound, and tells events at given seconds of virtual time; then silence, or the end."""
+
+    def __init__(self, *events: tuple[float, dict[str, Any]], ends: bool = False) -> None:
+        self._events = sorted(events, key=lambda event: event[0])
+        self._ends = ends
+
+    async def append(self, pcm: bytes) -> None: ...
+
+    async def __aiter__(self) -> AsyncIterator[ServerEvent]:
+        for at, body in self._events:
+            await asyncio.sleep(at - loop_clock())
+            yield ServerEvent(body["type"], body, loop_clock())
+        if not self._ends:
+            await asyncio.Event().wait()

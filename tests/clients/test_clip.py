@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ import pytest
 from clients.accuracy import CutOff
 from clients.clip import LONGEST_REPLY_S, NO_REPLY_S, STALL_S, Visit, replay_clip
 from clients.latency import AUDIBLE, RECEIVED
-from clients.realtime import ServerEvent, ServerGone
+from clients.realtime import ServerGone
 from clients.recordings import Recording
 from clients.uplink import Uplink
 from pipeline.timing import loop_clock
-from tests.clients.scripted import Script, scripted_server, tone
+from tests.clients.scripted import Script, Timeline, scripted_server, tone
 
 FAST = 20.0
 
@@ -63,23 +62,6 @@ async def test_a_server_that_is_not_there_is_a_problem_of_the_clip() -> None:
         pass
     (problem,) = (await replay_clip(recording(), url)).problems
     assert "no Realtime server" in problem
-
-
-class Timeline:
-    """A session whose events come at given seconds of virtual time; then silence, or the end."""
-
-    def __init__(self, *events: tuple[float, dict[str, Any]], ends: bool = False) -> None:
-        self._events = events
-        self._ends = ends
-
-    async def append(self, pcm: bytes) -> None: ...
-
-    async def __aiter__(self) -> AsyncIterator[ServerEvent]:
-        for at, body in self._events:
-            await asyncio.sleep(at - loop_clock())
-            yield ServerEvent(body["type"], body, loop_clock())
-        if not self._ends:
-            await asyncio.Event().wait()
 
 
 def created(reply: str) -> dict[str, Any]:

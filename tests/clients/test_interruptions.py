@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ from clients.interruptions import (
     remark_from,
     speak_over,
 )
-from clients.realtime import ServerEvent, ServerGone
+from clients.realtime import ServerGone
 from clients.recordings import Recording
 from clients.uplink import open_uplink
 from pipeline.config import Config
@@ -39,27 +37,10 @@ from pipeline.ports import InputError
 from pipeline.store import Store
 from pipeline.timing import loop_clock
 from server.app import Server
-from tests.clients.scripted import WIRE, Script, scripted_server, tone
+from tests.clients.scripted import WIRE, Script, Timeline, scripted_server, tone
 
 RATE_HZ = 24_000
 Events = list[tuple[float, dict[str, Any]]]
-
-
-class Session:
-    """Takes sound, and tells events at given seconds of virtual time, then nothing more, or the end."""
-
-    def __init__(self, events: Events, ends: bool = False) -> None:
-        self._events = sorted(events, key=lambda event: event[0])
-        self._ends = ends
-
-    async def append(self, pcm: bytes) -> None: ...
-
-    async def __aiter__(self) -> AsyncIterator[ServerEvent]:
-        for at, body in self._events:
-            await asyncio.sleep(at - loop_clock())
-            yield ServerEvent(body["type"], body, loop_clock())
-        if not self._ends:
-            await asyncio.Event().wait()
 
 
 def reply(name: str, begins: float, ends: float, status: str = "completed") -> Events:
@@ -83,7 +64,7 @@ def remark(kind: Interruption = Interruption.WORDS, seconds: float = 1.0, onset_
 
 async def met(events: Events, said: Remark, **session: Any) -> SpokenOver:
     """What a listener makes of a session that begins at 0."""
-    client: Any = Session(events, **session)
+    client: Any = Timeline(*events, **session)
     async with open_uplink(client) as uplink:
         trial = Trial(said, uplink)
         await trial.listen(client)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -70,13 +69,6 @@ async def test_a_short_pause_is_no_quiet() -> None:
     ear = Ear()
     await hear(ear, np.concatenate([seconds(1, level=0.5), seconds(AFRESH_S - 0.2)] * 3))
     assert ear.resets == 0
-
-
-@pytest.fixture(scope="module")
-def vad() -> Iterator[SileroModel]:
-    model = SileroModel()
-    yield model
-    model.close()
 
 
 @pytest.fixture(scope="module")

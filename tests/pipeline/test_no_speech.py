@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from pipeline.config import ListenConfig
 from pipeline.frames import SpeechPaused
 from pipeline.listen import Listener
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, Samples
-from pipeline.store import Store
 from pipeline.transcribe import Transcriber
 
 pytestmark = pytest.mark.models
@@ -45,20 +44,6 @@ def organ() -> Samples:
     notes = np.array([220.0, 247.0, 262.0, 294.0, 330.0, 349.0])[(TIME).astype(int) % 6]
     overtones = sum(np.sin(2 * np.pi * np.cumsum(notes) / RATE_HZ * part) / part for part in (1, 1.25, 1.5, 2, 3))
     return (0.1 * overtones).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def vad() -> Iterator[SileroModel]:
-    model = SileroModel()
-    yield model
-    model.close()
-
-
-@pytest.fixture(scope="module")
-def recogniser(store: Store) -> Iterator[WhisperRecogniser]:
-    model = WhisperRecogniser(store.path("whisper-base"))
-    yield model
-    model.close()
 
 
 async def words_in(sound: Samples, vad: SileroModel, recogniser: WhisperRecogniser) -> str:

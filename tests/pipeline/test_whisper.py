@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,6 @@ from pipeline.ports import RATE_HZ, InputError, Samples
 from pipeline.store import Store
 
 pytestmark = pytest.mark.models
-
-
-@pytest.fixture(scope="module")
-def recogniser(store: Store) -> Iterator[WhisperRecogniser]:
-    loaded = WhisperRecogniser(store.path("whisper-base"))
-    yield loaded
-    loaded.close()
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,6 @@ pytestmark = pytest.mark.models
 
 
 @pytest.fixture(scope="module")
-def recogniser(store: Store) -> Iterator[WhisperRecogniser]:
-    loaded = WhisperRecogniser(store.path("whisper-base"))
-    yield loaded
-    loaded.close()
-
-
-@pytest.fixture(scope="module")
 def stock(store: Store) -> Iterator[WhisperRecogniser]:
     """The same with CTranslate2's decoder: it is asked for another type of numbers than the own one's."""
     loaded = WhisperRecogniser(store.path("whisper-base"), compute_type="int8_float32")

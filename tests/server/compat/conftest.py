@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -79,3 +80,16 @@ def needs_node() -> str:
     if not (HERE / "js/node_modules").exists():
         pytest.skip("the npm packages are missing: `make compat` installs them")
     return node
+
+
+def words(text: str) -> str:
+    """Lower case, without punctuation."""
+    return " ".join(re.findall(r"[a-z]+", text.lower()))
+
+
+def check_heard_and_interrupted(report: dict[str, Any]) -> None:
+    """Both readings were understood, the first was answered aloud, and the second interrupted the answer."""
+    assert "best of times" in words(report["transcripts"][0])
+    assert "tried" in words(report["transcripts"][-1])
+    assert report["audio_bytes"] > 24_000
+    assert report["interruptions"] >= 1
