@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
 from pipeline.cores import Cores
@@ -22,6 +23,14 @@ MAX_WAITING_JOBS = 256
 
 class WorkerBusy(Exception):
     """More jobs are waiting for this model than the process can serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    future: Future[Any]
+    job: Callable[[], object]
+    done: Callable[[], bool] = lambda: False
+    asked_at: float = field(default_factory=time.monotonic)
 
 
 class Worker:
@@ -39,9 +48,7 @@ class Worker:
         self.name = name
         self._cores = cores
         self._threads = threads
-        self._jobs: queue.Queue[tuple[Future[Any], Callable[[], Any], float] | None] = queue.Queue(
-            MAX_WAITING_JOBS
-        )
+        self._jobs: queue.Queue[_Entry | None] = queue.Queue(MAX_WAITING_JOBS)
         self._lanes = [
             threading.Thread(target=self._work, name=f"echoic-{name}", daemon=True) for _ in range(lanes)
         ]
@@ -51,11 +58,14 @@ class Worker:
     async def run(self, job: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The job's result; its exception is raised here. Raises WorkerBusy when too many jobs wait."""
         future: Future[R] = Future()
-        try:
-            self._jobs.put_nowait((future, lambda: job(*args, **kwargs), time.monotonic()))
-        except queue.Full:
-            raise WorkerBusy(f"{self.name}: {MAX_WAITING_JOBS} jobs are waiting already") from None
+        self._put(_Entry(future, lambda: job(*args, **kwargs)))
         return await asyncio.wrap_future(future)
+
+    async def run_unless(self, done: Callable[[], bool], job: Callable[[], object]) -> None:
+        """The job, or nothing, and no cores taken, where another has done by then what it was for."""
+        future: Future[object] = Future()
+        self._put(_Entry(future, job, done))
+        await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Finish the running jobs, drop the waiting ones and end the threads."""
@@ -65,21 +75,29 @@ class Worker:
             except queue.Empty:
                 break
             if waiting is not None:
-                waiting[0].cancel()
+                waiting.future.cancel()
         for _ in self._lanes:
             self._jobs.put(None)
         for lane in self._lanes:
             lane.join()
 
+    def _put(self, entry: _Entry) -> None:
+        try:
+            self._jobs.put_nowait(entry)
+        except queue.Full:
+            raise WorkerBusy(f"{self.name}: {MAX_WAITING_JOBS} jobs are waiting already") from None
+
     def _work(self) -> None:
         while (entry := self._jobs.get()) is not None:
-            future, job, asked_at = entry
-            if not future.set_running_or_notify_cancel():
+            if not entry.future.set_running_or_notify_cancel():
                 continue
             try:
-                with self._cores.take(self._threads) if self._cores else nullcontext():
-                    if self._cores is not None:
-                        self._cores.load.note(time.monotonic() - asked_at)
-                    future.set_result(job())
+                entry.future.set_result(None if entry.done() else self._run(entry))
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller, whatever it is
-                future.set_exception(error)
+                entry.future.set_exception(error)
+
+    def _run(self, entry: _Entry) -> object:
+        with self._cores.take(self._threads) if self._cores else nullcontext():
+            if self._cores is not None:
+                self._cores.load.note(time.monotonic() - entry.asked_at)
+            return entry.job()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,28 @@ class Decoder(Protocol):
 
     def wipe(self) -> None:
         """Leave nothing in memory of what was cropped, and of the state."""
+
+
+D = TypeVar("D", bound=Decoder)
+
+
+class Piece(NamedTuple, Generic[D]):
+    """Tokens that a decoder is to read, and the places among them whose logits are wanted."""
+
+    decoder: D
+    ids: list[int]
+    wanted: list[int]
+
+
+def forward_in_turn(pieces: Sequence[Piece[Any]]) -> list[torch.Tensor | Exception]:
+    """The logits of every piece, one after the other; a failure stays with its own."""
+    results: list[torch.Tensor | Exception] = []
+    for decoder, ids, wanted in pieces:
+        try:
+            results.append(decoder.forward(ids, wanted))
+        except Exception as error:  # noqa: BLE001 - handed to whoever wanted the piece read
+            results.append(error)
+    return results
 
 
 class StockDecoder:
@@ -58,7 +81,7 @@ class StockDecoder:
                 input_ids=torch.tensor([ids], device=device),
                 cache=self._cache,
                 use_cache=True,
-                logits_to_keep=torch.tensor(wanted, device=device),
+                logits_to_keep=torch.tensor(wanted, dtype=torch.long, device=device),
             )
             logits: torch.Tensor = output.logits[0].float()
             return logits

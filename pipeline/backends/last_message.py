@@ -37,6 +37,10 @@ class LastMessage:
         if states is not None:
             self.rows += states[max(0, self.begin - held) :]
 
+    def reply_from(self, words_end: int, reply_at: int) -> None:
+        """Its words end and a reply begins at these places of the sequence, once as much is read."""
+        self.words, self.reply_at = words_end - self.begin, reply_at - self.begin
+
     def crop(self, held: int) -> None:
         """Only the first ``held`` tokens of the cache are left."""
         del self.rows[max(0, held - self.begin) :]
@@ -56,7 +60,7 @@ class LastMessage:
 
     def exchange(self) -> Exchange | None:
         """The rows of the words and of the reply; None before a reply and without a codec."""
-        if self.reply_at is None or not self.rows:
+        if self.reply_at is None or not self.rows or len(self.rows) < self.reply_at:
             return None
         return Exchange(self.rows[: self.words], self.rows[self.reply_at :])
 

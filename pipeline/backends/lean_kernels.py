@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import carray, njit, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeline.backends.kernels import FAST, Floats, Packed, attend, project
+
+Indexes = NDArray[np.int64]
 
 
 class Weights(NamedTuple):
@@ -28,49 +31,81 @@ class Weights(NamedTuple):
     epsilon: float
 
 
-class Cache(NamedTuple):
-    """Keys and values ``[layers, kv heads, room + capacity, head width]`` of a state's slots and of tokens.
+class Caches(NamedTuple):
+    """Where the new rows of several sequences go: ``begins[s]`` to ``begins[s + 1]`` belong to sequence ``s``.
 
-    ``held`` tokens are there; the last ``len(log_weights)`` places of the room before them are slots, which the
-    layers from ``upper`` on see with these weights added to their logits.
+    At the addresses ``keys[s]`` and ``values[s]`` are float32 ``[layers, kv heads, capacities[s], head width]``:
+    room for a state's slots, then tokens. The sequence's first new row goes to place ``ends[s]``; the last
+    ``slots[s]`` places of the first ``room`` are slots, which the layers from ``uppers[s]`` on see with
+    ``log_weights[s]`` added to their logits.
     """
 
-    keys: Floats
-    values: Floats
+    begins: Indexes
+    keys: Indexes
+    values: Indexes
+    capacities: Indexes
+    ends: Indexes
     room: int
-    held: int
-    upper: int
+    uppers: Indexes
+    slots: Indexes
     log_weights: Floats
 
 
-@njit(nogil=True, cache=True)
-def read(x: Floats, positions: NDArray[np.int64], cache: Cache, first: int, tap: int, weights: Weights) -> Floats:
-    """Take tokens ``x [tokens, width]`` at their positions through the layers from ``first`` on, in place.
+def _pointer(_typing: Any, _address: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    Their keys and values are written into the cache. Returns what x was before the layer ``tap``; nothing,
-    ``[0, width]``, if that is none.
+    return types.CPointer(types.float32)(types.intp), build
+
+
+_floats_at: Any = intrinsic(_pointer)
+
+
+@njit(nogil=True, cache=True)
+def read(x: Floats, positions: Indexes, caches: Caches, first: int, tap: int, weights: Weights) -> Floats:
+    """Take rows ``x [rows, width]`` at their positions through the layers from ``first`` on, in place.
+
+    Their keys and values are written into their sequences' caches. Returns what x was before the layer ``tap``;
+    nothing, ``[0, width]``, if that is none.
     """
-    tokens = x.shape[0]
+    rows = x.shape[0]
     states = np.empty((0, x.shape[1]), np.float32)
-    qkv = np.empty((tokens, weights.qkv.values.shape[1]), np.float32)
+    qkv = np.empty((rows, weights.qkv.values.shape[1]), np.float32)
     mixed = np.empty_like(x)
-    gate_up = np.empty((tokens, weights.gate_up.values.shape[1]), np.float32)
-    for layer in range(first, cache.keys.shape[0]):
+    gate_up = np.empty((rows, weights.gate_up.values.shape[1]), np.float32)
+    cosines, sines = _turns(positions, weights.frequencies)
+    turned = (weights.heads + weights.kv_heads) * 2 * len(weights.frequencies)
+    for layer in range(first, weights.qkv.values.shape[0]):
         if layer == tap:
             states = x.copy()
-        keys, values = cache.keys[layer], cache.values[layer]
-        slots = len(cache.log_weights) if layer >= cache.upper else 0
         project(_normed(x, weights.norm_before[layer], weights.epsilon), weights.qkv, layer, qkv)
-        for token in range(tokens):
-            place = cache.room + cache.held + token
-            _turn(qkv[token], positions[token], weights)
-            _store(qkv[token], place, keys, values, weights.heads)
-            seen = (cache.room - slots, place + 1)
-            attend(qkv[token], seen, keys, values, cache.log_weights[:slots], mixed[token])
+        for row in range(rows):
+            _turn(qkv[row, :turned], cosines[row], sines[row])
+        for sequence in range(len(caches.keys)):
+            _attend_own(qkv, caches, sequence, layer, weights.heads, weights.kv_heads, mixed)
         _add_projected(x, mixed, weights.out, layer)
         project(_normed(x, weights.norm_after[layer], weights.epsilon), weights.gate_up, layer, gate_up)
         _add_projected(x, _gated(gate_up), weights.down, layer)
     return states
+
+
+@njit(nogil=True, cache=True)
+def _attend_own(
+    qkv: Floats, caches: Caches, sequence: int, layer: int, heads: int, kv_heads: int, out: Floats
+) -> None:
+    """What the new rows of one sequence see of it, themselves included; row by row."""
+    width = qkv.shape[1] // (heads + 2 * kv_heads)
+    shape = (kv_heads, caches.capacities[sequence], width)
+    offset = layer * shape[0] * shape[1] * shape[2] * 4
+    keys = carray(_floats_at(caches.keys[sequence] + offset), shape)
+    values = carray(_floats_at(caches.values[sequence] + offset), shape)
+    slots = caches.slots[sequence] if layer >= caches.uppers[sequence] else 0
+    log_weights = caches.log_weights[sequence, :slots]
+    begin, end = caches.begins[sequence], caches.begins[sequence + 1]
+    for row in range(begin, end):
+        place = caches.ends[sequence] + row - begin
+        _store(qkv[row], place, keys, values, heads)
+        attend(qkv[row], (caches.room - slots, place + 1), keys, values, log_weights, out[row])
 
 
 @njit(nogil=True, cache=True)
@@ -103,18 +138,24 @@ def _normed(x: Floats, weight: Floats, epsilon: float) -> Floats:
     return out
 
 
+@njit(nogil=True, cache=True)
+def _turns(positions: Indexes, frequencies: Floats) -> tuple[Floats, Floats]:
+    """Cosines and sines ``[positions, pairs]`` of the angles that rows at these positions are turned by."""
+    angles = np.empty((len(positions), len(frequencies)), np.float32)
+    for row in range(len(positions)):
+        angles[row] = np.float32(positions[row]) * frequencies
+    return np.cos(angles), np.sin(angles)
+
+
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _turn(qkv: Floats, position: int, weights: Weights) -> None:
-    """Turn queries and keys by the position (Su et al. 2021, halves paired)."""
-    half = len(weights.frequencies)
-    for pair in range(half):
-        angle = np.float32(position) * weights.frequencies[pair]
-        cosine, sine = np.cos(angle), np.sin(angle)
-        for head in range(weights.heads + weights.kv_heads):
-            at = head * 2 * half + pair
-            left, right = qkv[at], qkv[at + half]
-            qkv[at] = left * cosine - right * sine
-            qkv[at + half] = right * cosine + left * sine
+def _turn(heads: Floats, cosines: Floats, sines: Floats) -> None:
+    """Turn a row's queries and keys by its position (Su et al. 2021, halves paired)."""
+    half = len(cosines)
+    for at in range(0, len(heads), 2 * half):
+        for pair in range(half):
+            left, right = heads[at + pair], heads[at + pair + half]
+            heads[at + pair] = left * cosines[pair] - right * sines[pair]
+            heads[at + pair + half] = right * cosines[pair] + left * sines[pair]
 
 
 @njit(nogil=True, cache=True)

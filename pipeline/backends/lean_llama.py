@@ -14,22 +14,23 @@ What it costs in quality is measured in docs/performance.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pipeline.backends.decoders import Piece
 from pipeline.backends.dot_products import LANES
 from pipeline.backends.kernels import Floats, pack
-from pipeline.backends.lean_kernels import Cache, Weights, predict, read
+from pipeline.backends.lean_kernels import Caches, Indexes, Weights, predict, read
 
 if TYPE_CHECKING:
     import torch
 
 GROW_TOKENS = 256
 NO_SLOTS = np.zeros(0, np.float32)
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,36 @@ class LeanLlama:
             and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
         )
 
+    def forward(self, pieces: Sequence[Piece[LeanDecoder]]) -> list[torch.Tensor]:
+        """Read new tokens of several decoders, all opened alike, in one pass over the weights.
+
+        Returns each one's logits ``[len(wanted), vocabulary]`` after the wanted ones of its tokens.
+        """
+        import torch
+
+        x = self.embedding[[one for piece in pieces for one in piece.ids]]  # [rows, width], a copy
+        positions = [piece.decoder.length + at for piece in pieces for at in range(len(piece.ids))]
+        states = self.read(x, np.array(positions), [(piece.decoder, len(piece.ids)) for piece in pieces])
+        begins = list(accumulate((len(piece.ids) for piece in pieces), initial=0))
+        wanted = [begin + one for begin, piece in zip(begins, pieces, strict=False) for one in piece.wanted]
+        logits = torch.from_numpy(predict(x[wanted], self.weights))
+        for piece, (begin, end) in zip(pieces, pairwise(begins), strict=True):
+            piece.decoder.took(end - begin, states[begin:end])
+        return list(torch.split(logits, [len(piece.wanted) for piece in pieces]))
+
+    def read(
+        self, x: Floats, positions: Indexes, takers: Sequence[tuple[LeanDecoder, int]], first: int = 0
+    ) -> Floats:
+        """Take rows ``x [rows, width]`` through the layers from ``first`` on, in place.
+
+        Their keys and values go behind what these decoders hold, of so many rows each. Returns the tapped layer's
+        inputs.
+        """
+        for decoder, rows in takers:
+            decoder.make_room(rows)
+        states: Floats = read(x, positions, _caches(takers), first, takers[0][0].tap, self.weights)
+        return states
+
     def open(self, room: int = 0, tap: int = -1) -> LeanDecoder:
         """A decoder with an empty cache; ``room`` for so many slots, ``tap``: the layer whose input is kept."""
         return LeanDecoder(self, room, tap)
@@ -101,62 +132,51 @@ class LeanDecoder:
 
     def __init__(self, model: LeanLlama, room: int = 0, tap: int = -1) -> None:
         self._model = model
-        self._room, self._tap = room, tap
-        self._length = 0
-        self._keys, self._values = self._buffers(GROW_TOKENS)
-        self._upper, self._log_weights = 0, NO_SLOTS
+        self.room, self.tap = room, tap
+        self.length = 0
+        self.keys, self.values = self._buffers(GROW_TOKENS)
+        self.upper, self.log_weights = 0, NO_SLOTS
         self.states: torch.Tensor | None = None
 
     def forward(self, ids: list[int], wanted: list[int]) -> torch.Tensor:
         """Read new tokens; returns the logits ``[len(wanted), vocabulary]`` after the wanted ones."""
+        return self._model.forward([Piece(self, ids, wanted)])[0]
+
+    def make_room(self, tokens: int) -> None:
+        """Grow by steps, so that so many more tokens fit in."""
+        if self.room + self.length + tokens > self.keys.shape[2]:
+            self._grow(self.length + tokens + GROW_TOKENS)
+
+    def took(self, tokens: int, states: Floats) -> None:
+        """So many tokens were read; ``states`` are their inputs of the tapped layer."""
         import torch
 
-        x = self._model.embedding[ids]  # [tokens, width], a copy
-        states = self.read(x, np.arange(self._length, self._length + len(ids)))
-        self.states = torch.from_numpy(states) if self._tap >= 0 else None
-        return torch.from_numpy(predict(x[wanted], self._model.weights))
-
-    def read(self, x: Floats, positions: Ints, first: int = 0) -> Floats:
-        """Take tokens ``x [tokens, width]`` through the layers from ``first`` on, in place.
-
-        Returns the tapped layer's inputs.
-        """
-        if self._room + self._length + len(x) > self._keys.shape[2]:
-            self._grow(self._length + len(x) + GROW_TOKENS)
-        cache = Cache(self._keys, self._values, self._room, self._length, self._upper, self._log_weights)
-        states: Floats = read(x, positions, cache, first, self._tap, self._model.weights)
-        self._length += len(x)
-        return states
-
-    @property
-    def held(self) -> tuple[Floats, Floats]:
-        """Keys and values of the tokens read, each ``[layers, kv heads, tokens, head width]``."""
-        until = self._room + self._length
-        return self._keys[:, :, self._room : until], self._values[:, :, self._room : until]
+        self.length += tokens
+        # A copy: whoever overwrites its states must reach all of them, and nobody else's.
+        self.states = torch.from_numpy(states.copy()) if self.tap >= 0 else None
 
     def crop(self, length: int) -> None:
         """Forget all but the first ``length`` tokens."""
-        self._length = length
+        self.length = length
 
     def inject(self, slots: Slots | None) -> None:
         """What follows sees these slots, at most as many as there is room for; None: the model as it is."""
-        self._keys[:, :, : self._room] = self._values[:, :, : self._room] = 0
-        self._upper, self._log_weights = 0, NO_SLOTS
+        self.keys[:, :, : self.room] = self.values[:, :, : self.room] = 0
+        self.upper, self.log_weights = 0, NO_SLOTS
         if slots is not None:
-            self._upper, self._log_weights = slots.layer, slots.log_weights
-            taken = slice(self._room - len(slots.log_weights), self._room)
-            self._keys[slots.layer :, :, taken] = slots.keys
-            self._values[slots.layer :, :, taken] = slots.values
+            self.upper, self.log_weights = slots.layer, slots.log_weights
+            taken = slice(self.room - len(slots.log_weights), self.room)
+            self.keys[slots.layer :, :, taken] = slots.keys
+            self.values[slots.layer :, :, taken] = slots.values
 
-    def slots(self, hidden: Floats, positions: Ints, log_weights: Floats, layer: int) -> Slots:
+    def slots(self, hidden: Floats, positions: Indexes, log_weights: Floats, layer: int) -> Slots:
         """Slots of ``hidden [k, width]``, states at the input of a layer, at ``positions [k]``; none of it stays.
 
         They see the tokens read so far and the slots before them: what codec/inject.py does.
         """
-        held = self._length
-        self.read(hidden.copy(), positions, layer)
-        keys, values = (each[layer:, :, held:].copy() for each in self.held)
-        self.crop(held)
+        self._model.read(hidden.copy(), positions, [(self, len(hidden))], layer)
+        end = self.room + self.length
+        keys, values = (each[layer:, :, end : end + len(hidden)].copy() for each in (self.keys, self.values))
         self.wipe()
         return Slots(layer, keys, values, log_weights)
 
@@ -164,23 +184,43 @@ class LeanDecoder:
         """Overwrite with zeros what was cropped, and the slots."""
         self.inject(None)
         self.states = None
-        end = self._room + self._length
-        self._keys[:, :, end:] = self._values[:, :, end:] = 0
+        end = self.room + self.length
+        self.keys[:, :, end:] = self.values[:, :, end:] = 0
 
     def _grow(self, capacity: int) -> None:
         keys, values = self._buffers(capacity)
-        end = self._room + self._length
-        for new, old in ((keys, self._keys), (values, self._values)):
+        end = self.room + self.length
+        for new, old in ((keys, self.keys), (values, self.values)):
             new[:, :, :end] = old[:, :, :end]
             old[:] = 0  # what is left behind must not outlive its turn
-        self._keys, self._values = keys, values
+        self.keys, self.values = keys, values
 
     def _buffers(self, capacity: int) -> tuple[Floats, Floats]:
         weights = self._model.weights
         layers, rows, _ = weights.qkv.values.shape
         width = rows // (weights.heads + 2 * weights.kv_heads)
-        shape = (layers, weights.kv_heads, self._room + capacity, width)
+        shape = (layers, weights.kv_heads, self.room + capacity, width)
         return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+
+
+def _caches(takers: Sequence[tuple[LeanDecoder, int]]) -> Caches:
+    """Where so many new rows of each decoder go."""
+    decoders = [decoder for decoder, _ in takers]
+    room = decoders[0].room
+    log_weights = np.zeros((len(decoders), room), np.float32)
+    for one, decoder in zip(log_weights, decoders, strict=True):
+        one[: len(decoder.log_weights)] = decoder.log_weights
+    return Caches(
+        begins=np.array([0, *accumulate(rows for _, rows in takers)]),
+        keys=np.array([decoder.keys.ctypes.data for decoder in decoders]),
+        values=np.array([decoder.values.ctypes.data for decoder in decoders]),
+        capacities=np.array([decoder.keys.shape[2] for decoder in decoders]),
+        ends=np.array([room + decoder.length for decoder in decoders]),
+        room=room,
+        uppers=np.array([decoder.upper for decoder in decoders]),
+        slots=np.array([len(decoder.log_weights) for decoder in decoders]),
+        log_weights=log_weights,
+    )
 
 
 def _fused(*modules: Any) -> Floats:

@@ -9,28 +9,20 @@ from torch.nn.functional import cosine_similarity
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from codec.inject import Injector
-from codec.model import CodecConfig, StateCodec
-from codec.window import FusedState, SegmentState, fuse
+from codec.model import StateCodec
+from codec.window import FusedState
 from pipeline.backends.decoders import StockDecoder
 from pipeline.backends.injection import LeanInjection
 from pipeline.backends.kernels import WEIGHT_LEVELS, multiply, pack, quantised_rows
 from pipeline.backends.lean_llama import GROW_TOKENS, LeanLlama
+from tests.pipeline.tiny_llama import SHAPE, a_state, tiny_codec, tiny_llama
 
-SHAPE = {
-    "vocab_size": 128,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-}
 IDS = [3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79]
 
 
 @pytest.fixture(scope="module")
 def tiny() -> LlamaForCausalLM:
-    torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(**SHAPE)).eval()
+    return tiny_llama()
 
 
 def last_logits(decoder, pieces: list[list[int]]) -> torch.Tensor:
@@ -98,15 +90,8 @@ def test_models_of_another_shape_are_left_to_the_stock_decoder() -> None:
 
 
 def with_codec(model: LlamaForCausalLM) -> tuple[Injector, StateCodec]:
-    torch.manual_seed(1)
-    codec = StateCodec(CodecConfig(d_model=64, layer=1, compression_ratio=1 / 8, slots=3)).eval()
+    codec = tiny_codec()
     return Injector(model, codec, IDS[0]), codec
-
-
-def a_state() -> FusedState:
-    draw = torch.Generator().manual_seed(2)
-    made = [SegmentState.of(3 * torch.randn(slots, 8, generator=draw), 5) for slots in (3, 2)]
-    return fuse(tuple(made), 0.7)
 
 
 def test_with_a_state_it_computes_what_the_stock_model_computes_but_for_rounding(tiny: LlamaForCausalLM) -> None:

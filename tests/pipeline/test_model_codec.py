@@ -13,7 +13,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from codec.window import FusedState
-from pipeline.backends.causal_lm import CausalConversation, CausalLM
+from pipeline.backends.causal_conversation import CausalConversation
+from pipeline.backends.causal_lm import CausalLM
 from pipeline.backends.model_codec import find_codec
 from pipeline.config import MemoryConfig
 from pipeline.ports import InputError, Message, Prompt, Token
@@ -128,8 +129,9 @@ async def test_what_was_forgotten_is_in_no_tensor_of_the_conversation(lm: Causal
 def memory_of(conversation: CausalConversation) -> list[torch.Tensor]:
     """All memory that the conversation holds of its own: the whole storage of each tensor, views or not."""
     found: dict[int, torch.Tensor] = {}
-    shared = {id(conversation._lm), id(getattr(conversation._decoder, "_model", None))}
-    seen: set[int] = shared | {id(getattr(conversation._decoder, "_injector", None))}
+    lm = conversation._lm
+    shared = {id(lm), id(lm.new_decoder), id(getattr(conversation._sequence.decoder, "_model", None))}
+    seen: set[int] = shared | {id(getattr(conversation._sequence.decoder, "_injector", None))}
     waiting: list[Any] = [conversation]
     while waiting:
         one = waiting.pop(0)

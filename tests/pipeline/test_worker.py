@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pipeline.cores import Cores
 from pipeline.worker import Worker
 
 
@@ -40,6 +41,7 @@ async def test_a_cancelled_job_that_has_not_begun_never_runs(worker: Worker) -> 
     second = asyncio.create_task(worker.run(ran.append, "second"))
     await asyncio.sleep(0)
     second.cancel()
+    await asyncio.sleep(0)
     gate.set()
     await first
     await worker.run(lambda: None)
@@ -52,6 +54,16 @@ async def test_a_second_lane_does_not_wait_for_the_first() -> None:
     assert await worker.run(lambda: "quick") == "quick"
     gate.set()
     await slow
+    worker.close()
+
+
+async def test_a_job_that_is_needed_no_more_is_not_run_and_waits_for_no_core() -> None:
+    cores, ran = Cores(1), []
+    worker = Worker("test", cores)
+    with cores.take(1):
+        await worker.run_unless(lambda: True, lambda: ran.append("needless"))
+    await worker.run_unless(lambda: False, lambda: ran.append("needed"))
+    assert ran == ["needed"]
     worker.close()
 
 

@@ -1,0 +1,99 @@
+"""Readers: a prompt, or a prompt and the reply that follows from it, on their way through a model's steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from pipeline.backends.cached_sequence import CachedSequence
+from pipeline.backends.decoders import Decoder, Piece
+from pipeline.ports import StageError
+
+if TYPE_CHECKING:
+    import torch
+
+# A reply goes on while its last tokens are being spoken, so that it is in step with the others; but not further.
+LEAD_TOKENS = 2
+
+
+class PromptReader:
+    """Tokens that a sequence is to hold, of which it holds the beginning."""
+
+    def __init__(self, sequence: CachedSequence, ids: list[int]) -> None:
+        self.served = 0
+        self.failure: StageError | None = None
+        self._sequence = sequence
+        self._ids = ids
+        self._watches: dict[int, Callable[[torch.Tensor], None]] = {}
+        self._done = not self._unread
+
+    def watch(self, place: int, look: Callable[[torch.Tensor], None]) -> None:
+        """Have the logits after the token at this place looked at, in the model's own thread."""
+        self._watches[place] = look
+
+    @property
+    def due(self) -> int:
+        """How many tokens are not read yet."""
+        return 0 if self._done else self._unread
+
+    @property
+    def ready(self) -> bool:
+        """Whether all is read, or never will be."""
+        return self._done
+
+    def piece(self, most: int) -> Piece[Decoder]:
+        """The next tokens."""
+        return self._sequence.piece(self._ids, self._watches, most)
+
+    def take(self, piece: Piece[Decoder], logits: torch.Tensor) -> None:
+        """The piece was read."""
+        before = len(self._sequence.ids)
+        self._sequence.took(piece)
+        for place, row in zip(piece.wanted, logits, strict=True):
+            self._watches.pop(before + place)(row)
+        self._done = not self._unread
+
+    def fail(self, error: Exception) -> None:
+        """Give up, and empty the sequence."""
+        self._sequence.reset()
+        self.failure = StageError("language model", f"{type(error).__name__}: {error}")
+        self.failure.__cause__ = error
+        self._done = True
+
+    @property
+    def _unread(self) -> int:
+        return len(self._ids) - len(self._sequence.ids)
+
+
+class ReplyReader(PromptReader):
+    """A prompt and the most likely reply to it, at most LEAD_TOKENS ahead of whoever takes them from ``made``."""
+
+    def __init__(
+        self, sequence: CachedSequence, ids: list[int], stop_ids: Collection[int], max_tokens: int
+    ) -> None:
+        super().__init__(sequence, list(ids))
+        self.made: deque[int] = deque()
+        self._stop_ids = stop_ids
+        self._left = max_tokens
+        self.watch(len(ids) - 1, self._choose)
+
+    @property
+    def due(self) -> int:
+        """How many tokens are not read yet; none while enough of the reply waits to be taken."""
+        return 0 if len(self.made) >= LEAD_TOKENS else super().due
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a token to take, or will be none any more."""
+        return bool(self.made) or super().ready
+
+    def _choose(self, logits: torch.Tensor) -> None:
+        token = int(logits.argmax())
+        if token in self._stop_ids or not self._left:
+            return
+        self._left -= 1
+        self._ids.append(token)
+        if self._left:  # the last one is read for the cache alone
+            self.watch(len(self._ids) - 1, self._choose)
+        self.made.append(token)
