@@ -103,6 +103,8 @@ def wait_ms(evidence: Evidence, config: TurnConfig) -> float:
         return _between(sound * 2, config.longest_wait_ms, config.undecided_wait_ms)
     if ending is Ending.STATEMENT:
         return config.statement_wait_ms
+    if sound < config.sure and evidence.text_done is not None and evidence.text_done < config.doubtful_text:
+        return config.undecided_wait_ms
     return _between((sound - 0.5) / (config.sure - 0.5), config.undecided_wait_ms, config.shortest_wait_ms)
 
 

@@ -58,7 +58,7 @@ from pipeline.speak import SpeechLink
 from pipeline.timing import Clock, EndedBy, Mark, TurnRecord
 from pipeline.transcribe import Transcriber
 from pipeline.turns import TurnKeeper
-from pipeline.utterance import Floor, spoken_form
+from pipeline.utterance import Floor, Phase, spoken_form
 
 log = logging.getLogger(__name__)
 
@@ -231,7 +231,8 @@ class Session:
 
     async def _on_partial(self, partial: Partial) -> None:
         await self._ask_for(self._keeper.on_partial(partial, self._clock()))
-        self._let_read(f"{partial.stable} {partial.unstable}")
+        if self._keeper.phase is not Phase.PAUSED:  # in a pause the draft reads them
+            self._let_read(f"{partial.stable} {partial.unstable}")
         turn = self._turn_being_heard
         if turn and len(partial.stable) > len(self._stable):
             more, self._stable = partial.stable[len(self._stable) :], partial.stable

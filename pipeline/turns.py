@@ -37,9 +37,9 @@ from pipeline.timing import EndedBy
 from pipeline.utterance import Floor, Phase, Utterance, spoken_form
 
 SAMPLES_PER_MS = RATE_HZ // 1000
-# Silences after which the sound is judged while the turn is still undecided; the first time as soon as the draft
-# has its first token, because judging slows down what the reply waits for.
-JUDGE_AT_MS = (250.0, 400.0, 700.0, 1100.0)
+# Silences after which the sound is judged while the turn is still undecided; the first time as soon as the words
+# are final and the draft has its first token, because judging slows down what the reply waits for.
+JUDGE_AT_MS = (400.0, 400.0, 700.0, 1100.0)
 
 
 class TurnKeeper:
@@ -126,7 +126,7 @@ class TurnKeeper:
         utterance.heard_until = partial.until
         if not utterance.turn:
             return self._judge_interruption(utterance, now)
-        return []
+        return self._draft_if_early(utterance)
 
     def on_final(self, final: Final, now: float) -> list[Action]:
         """The transcript at a pause; one for an earlier pause is stale and ignored."""
@@ -288,7 +288,7 @@ class TurnKeeper:
         utterance.pause(end)
         if not utterance.turn:
             return self._pause_over_reply(utterance)
-        return [FinishHearing(end)]
+        return [FinishHearing(end), *self._draft_if_early(utterance)]
 
     def _still_speaking(self, utterance: Utterance, now: float) -> list[Action]:
         if (now - utterance.began_at) * 1000 < self._config.longest_turn_ms:
@@ -321,7 +321,8 @@ class TurnKeeper:
         return EndedBy.LONGEST_WAIT if wait >= self._config.longest_wait_ms else EndedBy.EVIDENCE
 
     def _next_judgement(self, utterance: Utterance, silence: float) -> list[Action]:
-        first = utterance.judged == 0 and utterance.text_done is not None
+        drafting = utterance.draft is not None and utterance.text_done is None
+        first = utterance.judged == 0 and utterance.final is not None and not drafting
         due = utterance.judged < len(JUDGE_AT_MS) and silence >= JUDGE_AT_MS[utterance.judged]
         if not (first or due) or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
             return []
@@ -343,16 +344,19 @@ class TurnKeeper:
     # --- drafts ---
 
     def _draft_if_early(self, utterance: Utterance) -> list[Action]:
-        """At a pause a draft is started before the turn is over, as often as the budget allows."""
+        """At a pause a draft is started before the turn is over, as often as the budget allows.
+
+        It does not wait for the final transcript where an update has heard all the speech: mostly the two agree.
+        """
         allowed = self._config.drafts and self._drafts_made < self._config.max_drafts
-        free = self._floor is Floor.FREE
-        return self._draft(utterance) if allowed and free and self._is_answered(utterance) else []
+        ready = self._floor is Floor.FREE and utterance.heard_out
+        return self._draft(utterance) if allowed and ready and self._is_answered(utterance) else []
 
     def _is_answered(self, utterance: Utterance) -> bool:
         return self._config.replies and not utterance.by_client and utterance.wants_reply
 
     def _draft(self, utterance: Utterance) -> list[Action]:
-        text = spoken_form(utterance.final or "")
+        text = spoken_form(utterance.text)
         if utterance.draft is not None and utterance.draft.text == text:
             return []
         dropped = self._drop_draft(utterance)

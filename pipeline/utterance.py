@@ -8,7 +8,11 @@ from enum import Enum
 from pipeline.actions import Draft
 from pipeline.endpointing import Evidence
 from pipeline.interruption import Interruption, classify
+from pipeline.ports import RATE_HZ
 from pipeline.timing import EndedBy
+
+# The end of a word that an update may have missed: it would hardly be another word.
+UNHEARD_SAMPLES = RATE_HZ // 10
 
 
 class Phase(Enum):
@@ -63,16 +67,21 @@ class Utterance:
         self.phase, self.final, self.ended_by = Phase.SPEAKING, None, None
 
     @property
+    def heard_out(self) -> bool:
+        """Whether the words go up to the pause: the final ones, or an update's that missed next to nothing."""
+        heard = self.final is not None or self.heard_until >= self.end - UNHEARD_SAMPLES
+        return heard and self.phase is not Phase.SPEAKING
+
+    @property
     def wants_reply(self) -> bool:
         """Whether there are words to answer; "stop" over a reply wants silence, and so does its own echo."""
-        words = self.final or ""
-        kind = classify(words, self.over)
+        kind = classify(self.text, self.over)
         is_echo = bool(self.over) and kind is Interruption.NOTHING
-        return bool(words) and not is_echo and not (self.interrupts and kind is Interruption.STOP)
+        return bool(self.text) and not is_echo and not (self.interrupts and kind is Interruption.STOP)
 
     def evidence(self) -> Evidence:
         """What speaks for or against the turn being over."""
-        return Evidence(self.final or self.text, self.sound_done, self.text_done)
+        return Evidence(self.text, self.sound_done, self.text_done)
 
 
 def spoken_form(text: str) -> str:

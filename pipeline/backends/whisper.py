@@ -9,8 +9,9 @@ cut where it begins to (a passing hypothesis) or decoded again with the rest of 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import ctranslate2
@@ -58,12 +59,18 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known before: the text before the sound, what its text begins with, and what it may be."""
+class _Asked:
+    """What is known before (the text before the sound, what its text begins with, and what it may be) and wanted.
 
-    prompt: str = ""
-    prefix: str = ""
-    guess: str = ""
+    ``over`` is set once nobody waits for the answer any more.
+    """
+
+    prompt: str
+    prefix: str
+    guess: str
+    timed: bool
+    final: bool
+    over: Event = field(default_factory=Event)
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -140,9 +147,13 @@ class WhisperRecogniser:
         timed: bool = False,
         final: bool = False,
     ) -> Hypothesis:
-        """What was said; see the port. Raises StageError."""
-        with failing_as(STAGE):
-            return await self.worker.run(self._hear, sound, _Known(prompt, prefix, guess), timed, final)
+        """What was said; see the port. Raises StageError. Cancelled, it stops soon: others need the core."""
+        asked = _Asked(prompt, prefix, guess, timed, final)
+        try:
+            with failing_as(STAGE):
+                return await self.worker.run(self._hear, sound, asked)
+        finally:
+            asked.over.set()
 
     async def recognise_padded(self, sound: Samples) -> Hypothesis:
         """What was said, as faster-whisper does it by default: 30 s windows, beam search. Raises StageError."""
@@ -155,25 +166,28 @@ class WhisperRecogniser:
 
     # --- in the worker's thread ---
 
-    def _hear(self, sound: Samples, known: _Known, timed: bool, final: bool) -> Hypothesis:
+    def _hear(self, sound: Samples, asked: _Asked) -> Hypothesis:
         if np.abs(sound).max(initial=0.0) < QUIETEST:
-            return Hypothesis(known.prefix)
+            return Hypothesis(asked.prefix)
         if len(sound) > LONGEST_SAMPLES:
             return self._hear_padded(sound)
         encoded = self._encode(sound)
+        if asked.over.is_set():
+            return Hypothesis(asked.prefix)
         seconds = len(sound) / RATE_HZ
-        question = self._question(encoded, seconds, known)
+        question = self._question(encoded, seconds, asked)
         first = self._decode(encoded, question)
-        answer = first if self._whole_windows else without_second_telling(first, known.prefix)
+        answer = first if self._whole_windows else without_second_telling(first, asked.prefix)
         trusted = answer.logprob >= SURE_LOGPROB
         sure = trusted and answer.complete
         told_twice = answer is not first and len(answer.text.split()) >= SPOKEN_WORDS_PER_S * seconds
-        second_look = final and not (sure or (trusted and told_twice))
+        wanted = asked.final and not asked.over.is_set()
+        second_look = wanted and not (sure or (trusted and told_twice))
         if second_look:
             question = replace(question, limit=min(MOST_TOKENS, 2 * question.limit))
             answer = self._decode(self._in_silence(encoded), question, SECOND_LOOK_BEAMS)
-        text = known.prefix if answer.invented else answer.text
-        ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if timed else ()
+        text = asked.prefix if answer.invented else answer.text
+        ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if asked.timed else ()
         return Hypothesis(text, answer.logprob, answer.no_speech_prob, second_look, ends, sure or second_look)
 
     def _hear_padded(self, sound: Samples) -> Hypothesis:
@@ -219,15 +233,15 @@ class WhisperRecogniser:
         whole = np.concatenate((heard, self._silence[:, heard.shape[1] :]), axis=1)
         return ctranslate2.StorageView.from_array(np.ascontiguousarray(whole))
 
-    def _question(self, encoded: Any, seconds: float, known: _Known) -> Question:
+    def _question(self, encoded: Any, seconds: float, asked: _Asked) -> Question:
         language = self._language or self.whisper.model.detect_language(encoded)[0][0][0].strip("<|>")
         tokenizer = self._tokenizer(language)
-        prompt, prefix, guess = (tokenizer.encode(f" {text}") if text else [] for text in known.parts)
+        prompt, prefix, guess = (tokenizer.encode(f" {text}") if text else [] for text in asked.parts)
         before = [tokenizer.sot_prev, *prompt[-PROMPT_TOKENS:]] if prompt else []
         rate = ENGLISH_TOKENS_PER_S if language == "en" else TOKENS_PER_S
         limit = min(MOST_TOKENS, max(int(seconds * rate), len(prefix)) + FREE_TOKENS)
         start = [*before, *tokenizer.sot_sequence, tokenizer.no_timestamps, *prefix]
-        return Question(tokenizer, start, len(prefix), limit, guess)
+        return Question(tokenizer, start, len(prefix), limit, guess, asked.over)
 
     def _decode(self, encoded: Any, question: Question, beams: int = 1) -> _Answer:
         if beams == 1 and self._decoder is not None and self._decoder.takes(question):

@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 from faster_whisper.tokenizer import Tokenizer
@@ -35,7 +36,8 @@ LOOK_AHEAD = 6
 class Question:
     """What the decoder begins with, and the most tokens it may write (those already known included).
 
-    ``known``: how many of the start's tokens are text already. ``guess``: the tokens that may follow it.
+    ``known``: how many of the start's tokens are text already. ``guess``: the tokens that may follow it. ``over``:
+    set once nobody waits for the text any more; it then ends wherever it is.
     """
 
     tokenizer: Tokenizer
@@ -43,6 +45,7 @@ class Question:
     known: int
     limit: int
     guess: list[int] = field(default_factory=list)
+    over: Event = field(default_factory=Event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class WhisperDecoder:
                 yield chosen, logprob
                 if kept == len(draft) or chosen != draft[kept]:
                     break
+            if question.over.is_set():
+                return
             passes.crop(passes.length - len(draft) + kept)
             draft = _continued(text, question.guess)[: passes.room - 1]
             logits = predict(passes.read([text[-1], *draft]), self._weights)

@@ -55,6 +55,11 @@ def test_a_request_at_the_end_of_a_long_speech_is_taken_like_a_statement() -> No
     assert ending_of("Let me know what you think.") is Ending.REQUEST
 
 
+def test_doubt_in_the_words_and_in_the_sound_is_no_agreement() -> None:
+    assert wait_ms(Evidence("Can I have a medium roast?", 0.69, 0.09), CONFIG) == CONFIG.undecided_wait_ms
+    assert wait_ms(Evidence("Can I have a medium roast?", 0.69, 0.4), CONFIG) < CONFIG.undecided_wait_ms
+
+
 def test_agreement_makes_the_shortest_wait() -> None:
     assert wait_ms(Evidence("What is the time?", 0.97, 0.4), CONFIG) == CONFIG.shortest_wait_ms
 

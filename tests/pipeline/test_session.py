@@ -83,7 +83,7 @@ async def test_a_syllable_in_the_last_moment_keeps_the_first_audio_back() -> Non
 
 
 async def test_speech_after_the_commit_takes_the_turn_back_while_nothing_was_heard() -> None:
-    talk = Conversation(ASKED, Say(2.9, 3.4, "In Rome"), costs=Costs(token=3.0), turn__longest_wait_ms=900)
+    talk = Conversation(ASKED, Say(3.1, 3.6, "In Rome"), costs=Costs(token=3.0), turn__longest_wait_ms=900)
     log = await talk.run(30)
     assert log.all(TurnReopened)
     assert log.transcripts[-1] == "What is the time? In Rome"

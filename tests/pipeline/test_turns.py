@@ -49,6 +49,30 @@ def test_the_transcript_starts_a_draft_while_the_turn_is_open() -> None:
     assert not talk.all(Commit)
 
 
+def test_an_update_that_heard_all_the_speech_starts_the_draft() -> None:
+    talk = Talk().speech(1000).partial(ASKED).silence(96)
+    assert talk.last(Draft).text == ASKED
+    talk.final("what is the time?")
+    assert len(talk.all(Draft)) == 1
+
+
+def test_an_update_that_missed_the_last_word_starts_no_draft() -> None:
+    talk = Talk().speech(800).partial("What is the").speech(200).silence(96)
+    assert not talk.all(Draft)
+
+
+def test_a_final_transcript_with_other_words_replaces_the_draft() -> None:
+    talk = Talk().speech(1000).partial("What is the dime?").silence(96).final(ASKED)
+    assert talk.last(DropDraft) == DropDraft(1, 1)
+    assert talk.last(Draft) == Draft(1, 2, ASKED)
+
+
+def test_an_early_draft_is_committed_only_with_the_final_transcript() -> None:
+    talk = Talk().speech(1000).partial(ASKED).silence(96).judged(0.97).audio_made().goes_on(600)
+    assert not talk.all(Commit)
+    assert talk.final(ASKED).all(Commit)
+
+
 def test_a_clear_question_is_committed_after_a_quarter_of_a_second() -> None:
     talk = Talk().speech(1000).silence(96).final(ASKED).judged(0.97).audio_made()
     silent_before = talk.ms
@@ -106,12 +130,12 @@ def test_a_reopened_turn_is_committed_with_all_its_words() -> None:
 
 
 def test_the_sound_is_judged_again_as_the_goes_on() -> None:
-    talk = Talk().speech(1000).silence(300).judged(0.2).goes_on(300)
+    talk = Talk().speech(1000).silence(416).judged(0.2).goes_on(300)
     assert len(talk.all(Judge)) == 2
 
 
 def test_a_sure_verdict_needs_no_second_one() -> None:
-    talk = Talk().speech(1000).silence(300).judged(0.97).goes_on(1200)
+    talk = Talk().speech(1000).silence(416).judged(0.97).goes_on(1200)
     assert len(talk.all(Judge)) == 1
 
 

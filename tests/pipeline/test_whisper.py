@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from threading import Barrier, Event
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from audio.resample import resample
 from audio.wav import read_recording
-from pipeline.backends.whisper import WhisperRecogniser
+from pipeline.backends.whisper import LANES, WhisperRecogniser
 from pipeline.ports import RATE_HZ, InputError, Samples
 from pipeline.store import Store
 
@@ -55,6 +58,22 @@ async def test_words_end_in_the_order_they_are_said(recogniser: WhisperRecognise
     assert len(heard.ends) == len(heard.text.split())
     assert list(heard.ends) == sorted(heard.ends)
     assert heard.ends[-1] <= len(best_of_times)
+
+
+async def test_a_pass_that_nobody_waits_for_any_more_is_not_decoded(
+    recogniser: WhisperRecogniser, best_of_times: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoding, given_up, decoded = Event(), Event(), Mock()
+    monkeypatch.setattr(recogniser, "_encode", lambda sound: (encoding.set(), given_up.wait(5)))
+    monkeypatch.setattr(recogniser, "_question", decoded)
+    hearing = asyncio.create_task(recogniser.recognise(best_of_times))
+    await asyncio.to_thread(encoding.wait)
+    hearing.cancel()
+    await asyncio.wait({hearing})
+    given_up.set()
+    every_lane = Barrier(LANES)
+    await asyncio.gather(*(recogniser.worker.run(every_lane.wait) for _ in range(LANES)))
+    assert not decoded.called
 
 
 def test_a_model_that_does_not_exist_is_named(tmp_path: Path) -> None:
