@@ -104,7 +104,7 @@ class TurnConfig:
     backchannel_ms: int = 1200  # no backchannel lasts longer than this
     sure: float = 0.85  # Smart Turn's probability from which on the shortest wait holds
     unlikely_text: float = 0.03  # the model's probability of a sentence end below which more is expected
-    doubtful_text: float = 0.15  # and below which a sound that is not sure either is no evidence
+    doubtful_text: float = 0.15  # the same where the sound is not sure either
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -97,14 +97,14 @@ def wait_ms(evidence: Evidence, config: TurnConfig) -> float:
     sound = 0.5 if evidence.sound_done is None else evidence.sound_done
     if ending is Ending.OPEN:
         return config.longest_wait_ms if sound < config.sure else config.undecided_wait_ms
-    if evidence.text_done is not None and evidence.text_done < config.unlikely_text:
-        return config.undecided_wait_ms if sound >= config.sure else config.longest_wait_ms
+    text = 1.0 if evidence.text_done is None else evidence.text_done
+    sure = sound >= config.sure
+    if text < (config.unlikely_text if sure else config.doubtful_text):
+        return config.statement_wait_ms if sure else config.longest_wait_ms
     if sound < 0.5:
         return _between(sound * 2, config.longest_wait_ms, config.undecided_wait_ms)
     if ending is Ending.STATEMENT:
         return config.statement_wait_ms
-    if sound < config.sure and evidence.text_done is not None and evidence.text_done < config.doubtful_text:
-        return config.undecided_wait_ms
     return _between((sound - 0.5) / (config.sure - 0.5), config.undecided_wait_ms, config.shortest_wait_ms)
 
 

@@ -139,11 +139,15 @@ class TurnKeeper:
         return [*self._draft_if_early(utterance), *self.on_time(now)]
 
     def on_judgement(self, probability: float, until: int, now: float) -> list[Action]:
-        """The sound's verdict on the pause after ``until``."""
+        """The sound's verdict on the pause after ``until``; one that comes later counts as much as all before it.
+
+        The longer a silence lasts, the more it sounds like the end, whatever was said.
+        """
         utterance = self._utterance
         if utterance is None or utterance.phase is Phase.SPEAKING or until != utterance.end:
             return []
-        utterance.sound_done, utterance.verdict_due = probability, False
+        before = probability if utterance.sound_done is None else utterance.sound_done
+        utterance.sound_done, utterance.verdict_due = (before + probability) / 2, False
         return self.on_time(now) if utterance.turn else []
 
     def on_text_done(self, draft: Draft, probability: float, now: float) -> list[Action]:

@@ -56,7 +56,7 @@ def test_a_request_at_the_end_of_a_long_speech_is_taken_like_a_statement() -> No
 
 
 def test_doubt_in_the_words_and_in_the_sound_is_no_agreement() -> None:
-    assert wait_ms(Evidence("Can I have a medium roast?", 0.69, 0.09), CONFIG) == CONFIG.undecided_wait_ms
+    assert wait_ms(Evidence("Can I have a medium roast?", 0.69, 0.09), CONFIG) == CONFIG.longest_wait_ms
     assert wait_ms(Evidence("Can I have a medium roast?", 0.69, 0.4), CONFIG) < CONFIG.undecided_wait_ms
 
 
@@ -65,7 +65,7 @@ def test_agreement_makes_the_shortest_wait() -> None:
 
 
 def test_a_model_that_expects_more_makes_it_longer() -> None:
-    assert wait_ms(Evidence("I want a dark roast", 0.97, 0.01), CONFIG) == CONFIG.undecided_wait_ms
+    assert wait_ms(Evidence("I want a dark roast", 0.97, 0.01), CONFIG) == CONFIG.statement_wait_ms
 
 
 @given(st.text(max_size=60), st.floats(0, 1) | st.none(), st.floats(0, 1) | st.none())

@@ -134,6 +134,11 @@ def test_the_sound_is_judged_again_as_the_goes_on() -> None:
     assert len(talk.all(Judge)) == 2
 
 
+def test_a_later_verdict_does_not_outvote_the_first() -> None:
+    talk = Talk().speech(1000).silence(96).final(ASKED).judged(0.6).judged(0.98).audio_made()
+    assert not talk.goes_on(160).all(Commit)
+
+
 def test_a_sure_verdict_needs_no_second_one() -> None:
     talk = Talk().speech(1000).silence(416).judged(0.97).goes_on(1200)
     assert len(talk.all(Judge)) == 1
