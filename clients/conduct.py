@@ -25,7 +25,7 @@ from clients.accuracy import word_errors
 from clients.crowd import Level, find_limit, plot_levels, render_levels
 from clients.echo_bench import Outcome, Setting, human_remark, render_echo, run_trial
 from clients.hearing import first_audible
-from clients.interruptions import Remark, SpokenOver, hear_out, remark_from, speak_over
+from clients.interruptions import Remark, SpokenOver, hear_out, noticed, remark_from, speak_over
 from clients.options import add_model_options, config_from
 from clients.quiet import Heard, listen, render_quiet, total
 from clients.realtime import RATE_HZ as WIRE_HZ
@@ -146,7 +146,9 @@ async def _interrupt(config: Config, remarks: Sequence[Remark], console: Console
     async with Server(config) as server:
         undisturbed = await hear_out(server.realtime_url)
         for remark in remarks or [await phrase(text, server.voice) for text in PHRASES]:
-            results.append(await speak_over(remark, server.realtime_url, undisturbed))
+            ear, threshold = server.models.vad.open(), config.listen.start_probability
+            heard = await noticed(remark, ear, threshold)
+            results.append(await speak_over(heard, server.realtime_url, undisturbed))
             console.print(_line(results[-1]), soft_wrap=True)
     return results
 
@@ -176,15 +178,16 @@ def render_interruptions(results: Sequence[SpokenOver]) -> Table:
         box=box.SIMPLE_HEAD,
         title_justify="left",
         title_style="bold",
-        caption="p50, p95, max: ms from the end of the second 32 ms frame of speech to the last\n"
-        "sample of the reply. Stale: pieces of it that came after. Lost: ms of sound.",
+        caption="p50, p95, max: ms from the end of the second 32 ms frame that sounds like speech to\n"
+        "the last sample of the reply; onset: the p95 from the beginning of the speech.\n"
+        "Stale: pieces of the reply that came after. Lost: ms of sound.",
         collapse_padding=True,
         pad_edge=False,
         caption_justify="left",
         caption_style="dim",
     )
     table.add_column("remark", no_wrap=True)
-    for column in ("said", "cut", "replied", "resumed", "p50", "p95", "max", "stale", "lost", "bad"):
+    for column in ("said", "cut", "replied", "resumed", "p50", "p95", "max", "onset", "stale", "lost", "bad"):
         table.add_column(column, justify="right", no_wrap=True)
     for kind, label in LABELS.items():
         if alike := [result for result in results if result.kind is kind]:
@@ -195,18 +198,19 @@ def render_interruptions(results: Sequence[SpokenOver]) -> Table:
 def _cells(results: Sequence[SpokenOver]) -> list[str]:
     silences = [result.silent_after_ms for result in results if result.silent_after_ms is not None]
     latency = spread(silences)
+    since_onset = spread([result.since_onset_ms for result in results if result.since_onset_ms is not None])
     counts = (
         len(results),
         sum(result.cut for result in results),
         sum(result.answered for result in results),
         sum(result.status == "completed" for result in results),
     )
-    times = (latency.p50_ms, latency.p95_ms, max(silences)) if latency else ()
+    times = (latency.p50_ms, latency.p95_ms, max(silences), since_onset.p95_ms) if latency and since_onset else ()
     lost = [result.lost_ms for result in results if result.lost_ms is not None]
     return [
         *map(str, counts),
         *(f"{time:.0f}" for time in times),
-        *["-"] * (3 - len(times)),
+        *["-"] * (4 - len(times)),
         str(sum(result.stale_frames for result in results)),
         f"{max(0.0, *lost):.0f}" if lost else "-",
         str(sum(bool(result.fault) for result in results)),

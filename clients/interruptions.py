@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audio.framer import Framer
+from audio.resample import resample
 from clients.clip import LONGEST_REPLY_S, NO_REPLY_S, STALL_S
 from clients.hearing import AUDIBLE_LEVEL, Hearing, Piece, Reply, first_audible, play_back
 from clients.realtime import RATE_HZ, RealtimeClient, ServerEvent, ServerGone, connect
@@ -17,7 +19,7 @@ from clients.recordings import Recording
 from clients.uplink import Uplink, open_uplink
 from pipeline.interruption import Interruption, classify
 from pipeline.ports import RATE_HZ as HEARD_HZ
-from pipeline.ports import VAD_FRAME_SAMPLES
+from pipeline.ports import VAD_FRAME_SAMPLES, VoiceActivity
 from pipeline.timing import loop_clock
 
 STORY = "Tell me a long story about the sea."
@@ -27,25 +29,31 @@ LEAD_S = 0.3  # kept of a recording before its first sample of speech
 NOISE_S = 5.0  # kept of a recording in which nobody speaks
 FIRST_AUDIO_S = 30.0
 # No ear can be sure of speech sooner: silence is counted from the end of the second frame of it.
-TWO_FRAMES_S = 2 * VAD_FRAME_SAMPLES / HEARD_HZ
+FRAME_S = VAD_FRAME_SAMPLES / HEARD_HZ
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remark:
-    """What is said over a reply: float32 mono ``[samples]`` at 24 kHz, whose speech begins at ``onset_s``."""
+    """What is said over a reply: float32 mono ``[samples]`` at 24 kHz, whose speech begins at ``onset_s``.
+
+    ``noticed_s``: the end of the second frame that sounds like speech, to the ear that hears it; later than two
+    frames where a breath or a soft consonant comes first. None where no ear has listened.
+    """
 
     name: str
     samples: NDArray[np.float32]
     onset_s: float
     kind: Interruption
+    noticed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SpokenOver:
     """What became of one reply.
 
-    ``silent_after_ms``: from the end of the second frame of speech to the last sample of the reply that was heard,
-    where it was cut. ``stale_frames``: pieces of it that came after the client had been told of the speech.
+    ``silent_after_ms``: from the end of the second frame that sounds like speech to the last sample of the reply
+    that was heard, where it was cut; ``since_onset_ms``: from the onset of the speech. ``stale_frames``: pieces of
+    the reply that came after the client had been told of the speech.
     ``lost_ms``: sound that is missing, against a reply that nobody spoke over; None where it was not compared.
     """
 
@@ -53,6 +61,7 @@ class SpokenOver:
     kind: Interruption
     status: str = ""
     silent_after_ms: float | None = None
+    since_onset_ms: float | None = None
     stale_frames: int = 0
     answered: bool = False
     heard: str = ""
@@ -95,6 +104,18 @@ def remark_from(recording: Recording) -> Remark | None:
     # Words of another language are words, whatever the English lists say.
     kind = classify(recording.transcript) if recording.language == "en" else Interruption.WORDS
     return Remark(recording.name, samples, onset_s, kind)
+
+
+async def noticed(remark: Remark, ear: VoiceActivity, threshold: float) -> Remark:
+    """The remark, with when this ear notices it in the silence between two remarks."""
+    silence = np.zeros(round(LISTENED_S * HEARD_HZ), np.float32)
+    framer, loud = Framer(VAD_FRAME_SAMPLES), 0
+    sound = np.concatenate((silence, resample(remark.samples, RATE_HZ, HEARD_HZ)))
+    for number, frame in enumerate(framer.push(sound), start=1):
+        loud = loud + 1 if await ear.push(frame) >= threshold else 0
+        if loud == 2:
+            return replace(remark, noticed_s=number * FRAME_S - LISTENED_S)
+    return remark
 
 
 async def hear_out(url: str) -> Reply:
@@ -185,7 +206,8 @@ class Trial:
             remark.name,
             remark.kind,
             status=story.status,
-            silent_after_ms=self._silent_after_ms(story) if story.status == "cancelled" else None,
+            silent_after_ms=self._silent_after_ms(story, self._noticed_s),
+            since_onset_ms=self._silent_after_ms(story, remark.onset_s),
             stale_frames=len(story.pieces) - self._pieces_before if self._dropped else 0,
             answered=self._is_answered(),
             heard=self._hearing.transcript,
@@ -193,12 +215,19 @@ class Trial:
             problem=self._problem(story),
         )
 
-    def _silent_after_ms(self, story: Reply) -> float | None:
-        assert self._begins_s is not None
-        sure_at = self._uplink.spoken_at(self._begins_s + self._remark.onset_s + TWO_FRAMES_S)
+    @property
+    def _noticed_s(self) -> float:
+        earliest_s = self._remark.onset_s + 2 * FRAME_S
+        return earliest_s if self._remark.noticed_s is None else max(earliest_s, self._remark.noticed_s)
+
+    def _silent_after_ms(self, story: Reply, position_s: float) -> float | None:
+        """From a position in the remark on; None where the story was not cut."""
+        if self._begins_s is None or story.status != "cancelled":
+            return None
+        said_at = self._uplink.spoken_at(self._begins_s + position_s)
         before, stale = story.pieces[: self._pieces_before], story.pieces[self._pieces_before :]
         heard_at = last_audible_at(stale) or last_audible_at(before, self._dropped_at)
-        return None if heard_at is None else max((heard_at - sure_at) * 1000, 0.0)
+        return None if heard_at is None else max((heard_at - said_at) * 1000, 0.0)
 
     def _problem(self, story: Reply) -> str:
         if self._hearing.errors:

@@ -17,14 +17,15 @@ from clients.conduct import phrase, render_interruptions, write_interruptions
 from clients.hearing import Piece, Reply
 from clients.interruptions import (
     FIRST_AUDIO_S,
+    FRAME_S,
     LEAD_S,
     LISTENED_S,
-    TWO_FRAMES_S,
     Remark,
     SpokenOver,
     Trial,
     last_audible_at,
     lost_ms,
+    noticed,
     remark_from,
     speak_over,
 )
@@ -33,7 +34,7 @@ from clients.recordings import Recording
 from clients.uplink import open_uplink
 from pipeline.config import Config
 from pipeline.interruption import Interruption
-from pipeline.ports import InputError
+from pipeline.ports import InputError, Samples
 from pipeline.store import Store
 from pipeline.timing import loop_clock
 from server.app import Server
@@ -73,7 +74,7 @@ async def met(events: Events, said: Remark, **session: Any) -> SpokenOver:
 
 virtual = pytest.mark.looptime(start=0)
 STORY_AT = 1.0
-SURE_AT = STORY_AT + LISTENED_S + 0.1 + TWO_FRAMES_S
+SURE_AT = STORY_AT + LISTENED_S + 0.1 + 2 * FRAME_S
 
 
 @virtual
@@ -83,6 +84,30 @@ async def test_a_reply_is_silent_when_the_last_sample_of_it_was_played() -> None
     result = await met(events, remark())
     assert result.silent_after_ms == pytest.approx(150, abs=41)  # a block of sound up, a block of sound down
     assert (result.status, result.answered, result.stale_frames, result.fault) == ("cancelled", True, 0, "")
+
+
+class LateEar:
+    """Takes the fourth frame of a voice for speech, and all that come after it."""
+
+    def __init__(self) -> None:
+        self._voiced = 0
+
+    async def push(self, frame: Samples) -> float:
+        self._voiced += bool(np.abs(frame).max() > 0.01)
+        return float(self._voiced >= 4)
+
+    def reset(self) -> None: ...
+
+
+@virtual
+async def test_silence_is_counted_from_when_the_ear_notices_the_speech() -> None:
+    said = await noticed(remark(onset_s=0.0), LateEar(), threshold=0.5)
+    assert said.noticed_s == pytest.approx(5 * FRAME_S, abs=FRAME_S)
+    cut = SURE_AT + 0.25
+    events = [told_of_speech(cut), *reply("story", STORY_AT, cut, "cancelled"), *reply("answer", 5.0, 5.5)]
+    result = await met(events, said)
+    assert result.since_onset_ms is not None
+    assert result.silent_after_ms == pytest.approx(result.since_onset_ms - 1000 * said.noticed_s)
 
 
 @virtual
@@ -218,7 +243,7 @@ def test_a_recording_of_which_too_little_is_known_is_no_remark(facts: dict[str, 
     assert remark_from(recording(**facts)) is None
 
 
-WELL = SpokenOver("a", Interruption.WORDS, "cancelled", 150.0, answered=True)
+WELL = SpokenOver("a", Interruption.WORDS, "cancelled", 150.0, 214.0, answered=True)
 
 
 def test_the_table_has_a_row_for_every_kind_of_remark() -> None:
