@@ -102,6 +102,7 @@ class TurnConfig:
     barge_in_word_ms: int = 350  # a word interrupts once the speech is this long; "stop" does so at once
     barge_in_sure_ms: int = 700  # speech this long interrupts although no word was recognised in time
     backchannel_ms: int = 1200  # no backchannel lasts longer than this
+    wordless_ms: int = 1600  # and speech without a word for so long is none
     sure: float = 0.85  # Smart Turn's probability from which on the shortest wait holds
     unlikely_text: float = 0.03  # the model's probability of a sentence end below which more is expected
     doubtful_text: float = 0.15  # the same where the sound is not sure either

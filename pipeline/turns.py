@@ -401,7 +401,7 @@ class TurnKeeper:
             return [PausePlayback(self._reply_turn)]
         if spoken >= self._config.barge_in_sure_ms and not utterance.heard_until:
             return self._cut(utterance)
-        if spoken >= self._config.backchannel_ms:
+        if spoken >= (self._config.backchannel_ms if utterance.text else self._config.wordless_ms):
             nothing = self._meaning(utterance) is Interruption.NOTHING
             return self._dismiss(utterance) if nothing else self._cut(utterance)
         return []
