@@ -34,6 +34,10 @@ class Reader(Protocol):
         """How many tokens it would have read in the next step; asked in the model's own thread."""
 
     @property
+    def guessed(self) -> int:
+        """How many of them are guesses, which need not be read."""
+
+    @property
     def ready(self) -> bool:
         """Whether whoever waits for it has nothing to wait for; asked anywhere."""
 
@@ -54,9 +58,11 @@ def shares(readers: Iterable[R]) -> list[tuple[R, int]]:
     """Who reads how many tokens in the next step; who had the least recent turn goes first.
 
     A token each for those who need no more, so that no reply waits for a prompt, and READ_AT_ONCE in all for the
-    others.
+    others. Guesses are read where nobody else has anything to be read.
     """
-    due = [(one, one.due) for one in sorted(readers, key=lambda one: one.served)]
+    due = [(one, tokens) for one in sorted(readers, key=lambda one: one.served) if (tokens := one.due)]
+    if len(due) > 1:
+        due = [(one, tokens - one.guessed) for one, tokens in due]
     chosen = [(one, 1) for one, tokens in due if tokens == 1][:REPLIES_AT_ONCE]
     left = READ_AT_ONCE
     for one, tokens in due:

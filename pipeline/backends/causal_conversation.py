@@ -49,7 +49,7 @@ class CausalConversation:
     ) -> AsyncGenerator[Token | ToolCall | PromptRead, None]:
         """Stream the greedy reply.
 
-        The cache holds the prompt and the reply afterwards, and at most LEAD_TOKENS more than was taken of it.
+        The cache holds the prompt and the reply afterwards, and a few tokens more than were taken of it.
         Raises StageError if the model fails, or writes a call that is none.
         """
         calls_read = ToolCallReader(prompt.tools, forced_beginning(prompt.must_call, prompt.tools))
@@ -136,7 +136,7 @@ class CausalConversation:
         kept = self._sequence.keep_prefix(ids[: words_end - 1])
         self._sequence.message.reply_from(words_end, len(ids))
         self._text_done = None
-        reader = ReplyReader(self._sequence, ids, self._lm.stop_ids, max_tokens)
+        reader = ReplyReader(self._sequence, ids, self._lm.stop_ids, max_tokens, self._lm.guesses)
         if spoken is not None:
             reader.watch(spoken - 1, self._judge)
         return reader, PromptRead(len(ids), kept)

@@ -12,6 +12,7 @@ from pipeline.backends.cached_sequence import common
 from pipeline.backends.causal_conversation import CausalConversation
 from pipeline.backends.chat_template import SENTENCE_ENDS, ChatTemplate
 from pipeline.backends.decoders import Decoder, StockDecoder, forward_in_turn
+from pipeline.backends.guesses import NO_GUESSES, Guesses
 from pipeline.config import MemoryConfig
 from pipeline.cores import Cores
 from pipeline.ports import InputError, Prompt
@@ -39,6 +40,18 @@ class PromptTokens(NamedTuple):
     ids: list[int]
     begin: int
     spoken: int | None
+
+
+class _Computing(NamedTuple):
+    """How a model computes: what makes a conversation's decoder, what takes a step of several of them, on how many
+    cores; the codec; and the guesses, which are for a decoder whose rows do not depend on how many there are.
+    """
+
+    new_decoder: Callable[[], Decoder]
+    forward: Forward
+    cores: int
+    codec: ModelCodec | None
+    guesses: Guesses = NO_GUESSES
 
 
 class CausalLM:
@@ -79,9 +92,10 @@ class CausalLM:
         self.stop_ids = _stop_ids(self.tokenizer, model)
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
-        self.new_decoder, self.codec, forward, busy = self._prepare(model, decoder, dtype, threads, memory)
-        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, busy)
-        self.steps = Steps(self.worker, forward)
+        computing = self._prepare(model, decoder, dtype, threads, memory)
+        self.new_decoder, self.codec, self.guesses = computing.new_decoder, computing.codec, computing.guesses
+        self.worker = Worker("llm", cores if self.device.type == "cpu" else None, computing.cores)
+        self.steps = Steps(self.worker, computing.forward)
 
     def new_memory(self) -> EchoicMemory | None:
         """An empty echoic memory for one session; None where the model has no codec."""
@@ -115,27 +129,25 @@ class CausalLM:
 
     def _prepare(
         self, model: Any, decoder: str, dtype: str, threads: int, memory: MemoryConfig | None
-    ) -> tuple[Callable[[], Decoder], ModelCodec | None, Forward, int]:
-        """Bring the weights into the form they are computed with.
-
-        Returns what makes a conversation's decoder, the codec, what takes a step of several decoders, and how many
-        cores that is busy on.
-        """
+    ) -> _Computing:
+        """Bring the weights into the form they are computed with."""
         from pipeline.backends.lean_llama import LeanLlama
         from pipeline.backends.model_codec import ModelCodec, find_codec
 
-        bound = find_codec(model, Path(self.tokenizer.name_or_path).name, memory) if memory else None
+        name = Path(self.tokenizer.name_or_path).name
+        bound = find_codec(model, name, memory) if memory else None
         fits = self.device.type == "cpu" and LeanLlama.supports(model)
         if decoder == "lean" and not fits:
             raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
             lean = LeanLlama(model)
             codec = ModelCodec(lean, bound, memory) if bound and memory else None
-            return (codec or lean).open, codec, lean.forward, 1
+            return _Computing((codec or lean).open, lean.forward, 1, codec, Guesses.for_model(name))
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
         codec = ModelCodec(stock, bound, memory) if bound and memory else None
-        return (codec.open if codec else lambda: StockDecoder(stock)), codec, forward_in_turn, threads
+        new_decoder = codec.open if codec else lambda: StockDecoder(stock)
+        return _Computing(new_decoder, forward_in_turn, threads, codec)
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)

@@ -43,8 +43,10 @@ class LastMessage:
 
     def crop(self, held: int) -> None:
         """Only the first ``held`` tokens of the cache are left."""
-        del self.rows[max(0, held - self.begin) :]
-        self.reply_at = None
+        left = max(0, held - self.begin)
+        del self.rows[left:]
+        if self.reply_at is not None and left < self.reply_at:
+            self.reply_at = None
         if self._said_rows > len(self.rows):
             self._said, self._said_rows = None, 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from pipeline.backends.batching import READ_AT_ONCE, REPLIES_AT_ONCE, Steps, shares
 from pipeline.backends.cached_sequence import CachedSequence
 from pipeline.backends.decoders import Piece
+from pipeline.backends.guesses import Guesses
 from pipeline.backends.injection import LeanInjection
 from pipeline.backends.lean_llama import LeanDecoder, LeanLlama
 from pipeline.backends.readers import LEAD_TOKENS, PromptReader, ReplyReader
@@ -93,23 +95,39 @@ VISITS = st.builds(
 )
 
 
+class Oracle(Guesses):
+    """Guesses with what ``alone`` says, every so often; otherwise wrong."""
+
+    def __init__(self, replies: list[list[int]], right: float) -> None:
+        super().__init__({})
+        self._replies, self._right, self._drawn = replies, right, random.Random(0)
+
+    def after(self, ids: Sequence[int], most: int) -> list[int]:
+        known = next((each for each in self._replies if each[: len(ids)] == list(ids)), [])
+        wrong = [self._drawn.randrange(128) for _ in range(most)]
+        return known[len(ids) :][:most] if self._drawn.random() < self._right else wrong
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(VISITS, min_size=1, max_size=9))
-def test_a_reply_is_the_same_bits_whoever_joins_or_leaves_at_any_token(visits: list[Visit]) -> None:
+@given(st.lists(VISITS, min_size=1, max_size=9), st.floats(0, 1))
+def test_a_reply_is_the_same_bits_whoever_joins_or_leaves_and_whatever_is_guessed(
+    visits: list[Visit], right: float
+) -> None:
     steps, readers = Steps(None, LEAN.forward), []  # type: ignore[arg-type]  # no thread: step by step
     sequences = [opened(state=one.state) for one in visits]
+    replies = [alone(one.prompt, one.most, state=one.state) for one in visits]
+    guesses = Oracle([[*one.prompt, *said] for one, (said, _) in zip(visits, replies, strict=True)], right)
     with ExitStack() as stack:
         for number in range(400):
             for visit, sequence in zip(visits, sequences, strict=True):
                 if visit.joins_at == number:
-                    reader = ReplyReader(sequence, visit.prompt, STOP_IDS, visit.most)
+                    reader = ReplyReader(sequence, visit.prompt, STOP_IDS, visit.most, guesses)
                     readers.append((visit, reader))
                     stack.enter_context(steps.joined(reader))
             steps.step()
             for visit, reader in readers:
                 visit.said += [reader.made.popleft() for _ in range(len(reader.made))]
-    for visit, sequence in zip(visits, sequences, strict=True):
-        reply, decoder = alone(visit.prompt, visit.most, state=visit.state)
+    for visit, sequence, (reply, decoder) in zip(visits, sequences, replies, strict=True):
         assert visit.said == reply
         assert same_cache(sequence, decoder)
 
@@ -120,6 +138,7 @@ class Waiting:
 
     due: int
     served: int = 0
+    guessed: int = 0
 
 
 def test_no_reply_waits_for_a_prompt() -> None:
@@ -127,6 +146,24 @@ def test_no_reply_waits_for_a_prompt() -> None:
     assert {one: count for one, count in shares([*prompts, *replies]) if one in replies} == dict.fromkeys(
         replies, 1
     )
+
+
+def test_guesses_are_read_only_where_nobody_else_reads() -> None:
+    guessing, other = Waiting(4, guessed=3), Waiting(1)
+    assert shares([guessing]) == [(guessing, 4)]
+    assert sorted(count for _, count in shares([guessing, other])) == [1, 1]
+
+
+def test_right_guesses_save_steps() -> None:
+    said, _ = alone([1, 2, 3], 8)
+    reader = ReplyReader(opened(), [1, 2, 3], STOP_IDS, 8, Oracle([[1, 2, 3, *said]], right=1))
+    steps, taken = Steps(None, LEAN.forward), 0  # type: ignore[arg-type]  # no thread: step by step
+    with steps.joined(reader):
+        while not reader.ready:
+            steps.step()
+            reader.made.clear()
+            taken += 1
+    assert taken <= len(said) // 4 + 2
 
 
 def test_a_step_reads_only_so_much_of_prompts_and_a_short_one_leaves_the_rest_to_the_next() -> None:
