@@ -37,9 +37,9 @@ from pipeline.timing import EndedBy
 from pipeline.utterance import Floor, Phase, Utterance, spoken_form
 
 SAMPLES_PER_MS = RATE_HZ // 1000
-# Silences after which the sound is judged while the turn is still undecided; the first time as soon as the words
-# are final and the draft has its first token, because judging slows down what the reply waits for.
-JUDGE_AT_MS = (400.0, 400.0, 700.0, 1100.0)
+# Silences after which the sound is judged while the turn is still undecided. The first verdict is made beside the
+# transcript: later it would slow down the reply, and it is no worse for that.
+JUDGE_AT_MS = (0.0, 300.0, 500.0, 800.0, 1100.0)
 
 
 class TurnKeeper:
@@ -325,10 +325,8 @@ class TurnKeeper:
         return EndedBy.LONGEST_WAIT if wait >= self._config.longest_wait_ms else EndedBy.EVIDENCE
 
     def _next_judgement(self, utterance: Utterance, silence: float) -> list[Action]:
-        drafting = utterance.draft is not None and utterance.text_done is None
-        first = utterance.judged == 0 and utterance.final is not None and not drafting
         due = utterance.judged < len(JUDGE_AT_MS) and silence >= JUDGE_AT_MS[utterance.judged]
-        if not (first or due) or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
+        if not due or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
             return []
         utterance.judged += 1
         utterance.verdict_due = True

@@ -31,16 +31,10 @@ def test_a_pause_starts_the_final_pass_at_once() -> None:
     assert talk.names() == ["BeginTurn", "Hear", "FinishHearing"]
 
 
-def test_the_sound_is_judged_once_the_draft_has_begun() -> None:
-    talk = Talk().speech(1000).silence(96).final(ASKED)
-    assert not talk.all(Judge)
-    talk.text_done(0.9)
+def test_the_sound_is_judged_at_the_pause_beside_the_final_pass() -> None:
+    talk = Talk().speech(1000).silence(128)
     assert len(talk.all(Judge)) == 1
-
-
-def test_the_sound_is_judged_soon_even_without_a_draft() -> None:
-    talk = Talk(drafts=False).speech(1000).silence(96).final(ASKED).goes_on(160)
-    assert len(talk.all(Judge)) == 1
+    assert not talk.all(Draft)
 
 
 def test_the_transcript_starts_a_draft_while_the_turn_is_open() -> None:
@@ -130,7 +124,7 @@ def test_a_reopened_turn_is_committed_with_all_its_words() -> None:
 
 
 def test_the_sound_is_judged_again_as_the_goes_on() -> None:
-    talk = Talk().speech(1000).silence(416).judged(0.2).goes_on(300)
+    talk = Talk().speech(1000).silence(300).judged(0.2).goes_on(300)
     assert len(talk.all(Judge)) == 2
 
 
@@ -140,7 +134,7 @@ def test_a_later_verdict_does_not_outvote_the_first() -> None:
 
 
 def test_a_sure_verdict_needs_no_second_one() -> None:
-    talk = Talk().speech(1000).silence(416).judged(0.97).goes_on(1200)
+    talk = Talk().speech(1000).silence(300).judged(0.97).goes_on(1200)
     assert len(talk.all(Judge)) == 1
 
 
