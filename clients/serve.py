@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import signal
+import sys
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -38,13 +39,21 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     group.add_argument(
         "--key", metavar="FILE", help="the certificate's private key, where it is a file of its own"
     )
+    parser.add_argument(
+        "--log-json",
+        action="store_true",
+        help="log to stderr as JSON, a line for every turn: figures, never what was said",
+    )
     add_model_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until interrupted."""
     from server.keys import read_keys
+    from server.turn_log import log_as_json
 
+    if args.log_json:
+        log_as_json(sys.stderr)
     config = config_from(args, host=args.host, port=args.port, cert=args.cert, cert_key=args.key)
     if args.port is None and config.server.port == 0:  # a server that others shall find needs a known port
         config = replace(config, server=replace(config.server, port=DEFAULT_PORT))
@@ -68,4 +77,7 @@ async def _serve(config: Config, keys: Keys, console: Console) -> None:
         console.print(f"OpenAI     base URL {web}", soft_wrap=True)
         console.print(f"Speech     {speech}", soft_wrap=True)
         console.print("Stop with Ctrl-C", style="dim")
-        await stopped.wait()
+        async with asyncio.TaskGroup() as work:
+            watching = work.create_task(server.watch.run())
+            await stopped.wait()
+            watching.cancel()

@@ -33,6 +33,15 @@ class ChannelStats:
     peak: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits in a queue of sound at one moment, and how many pieces it has lost so far."""
+
+    queue: str
+    waiting_ms: float
+    dropped: int = 0
+
+
 class Channel(Generic[T]):
     """A bounded queue for one event loop.
 

@@ -130,6 +130,7 @@ class ServerConfig:
     full_wait_ms: float = 400.0  # with jobs waiting this long for the models (p95 of 10 s), nobody new is let in
     finish_s: float = 10.0  # a server that stops lets running turns go on for so long, then cuts them
     close_deadline_s: float = 5.0
+    self_test_s: float = Field(default=600.0, ge=0)  # how often an idle server asks itself something; 0: never
 
 
 @dataclass(frozen=True, config=_STRICT)

@@ -11,7 +11,7 @@ import numpy as np
 
 from audio.format import AudioChunk, Samples
 from audio.framer import Framer, PreRoll
-from pipeline.channel import Channel, Overflow
+from pipeline.channel import Backlog, Channel, Overflow
 from pipeline.config import ListenConfig
 from pipeline.frames import VoiceEvent
 from pipeline.listen import Listener
@@ -54,9 +54,9 @@ class Hearing:
         return self.kept.end
 
     @property
-    def dropped_chunks(self) -> int:
-        """Pieces of sound that were lost because the machine did not keep up."""
-        return self._inbound.stats.dropped
+    def backlog(self) -> Backlog:
+        """Sound that was not listened to yet, and pieces that never were because the machine did not keep up."""
+        return Backlog("inbound_audio", self._inbound.depth, self._inbound.stats.dropped)
 
     async def push(self, samples: Samples) -> None:
         """More sound at 16 kHz. Never waits long: when the limit is reached the oldest sound is dropped."""

@@ -28,7 +28,7 @@ from pipeline.actions import (
     Reopen,
     ResumePlayback,
 )
-from pipeline.channel import Channel, ChannelClosed
+from pipeline.channel import Backlog, Channel, ChannelClosed
 from pipeline.client_requests import ClientRequests, Desk
 from pipeline.config import Config
 from pipeline.events import (
@@ -131,6 +131,10 @@ class Session:
     def idle(self) -> bool:
         """Whether no turn is open and no reply is under way; so it is once the session is closed."""
         return not self._records or self._actions.closed
+
+    def backlogs(self) -> tuple[Backlog, ...]:
+        """What waits in the queues of sound."""
+        return self._hearing.backlog, self._stages.speech.backlog
 
     async def run(self) -> None:
         """Converse until ``close``. An exception that is no StageError is a bug and ends the session."""

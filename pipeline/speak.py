@@ -21,7 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
-from pipeline.channel import Channel, ChannelClosed
+from pipeline.channel import Backlog, Channel, ChannelClosed
 from pipeline.frames import SpokenAudio
 from pipeline.phrases import PhraseCutter
 from pipeline.ports import StageError
@@ -71,6 +71,11 @@ class SpeechLink:
         await self.close()
         # The reader has ended by itself. What the body raised is not the group's business; a bug in the reader is.
         await self._tasks.__aexit__(None, None, None)
+
+    @property
+    def backlog(self) -> Backlog:
+        """Sound that was made and that no reply has taken yet."""
+        return Backlog("speech", self._connection.waiting_ms if self._connection is not None else 0.0)
 
     async def open(self, context: str) -> SpeechContext:
         """A context for one reply or draft; connects if need be. Raises StageError if it cannot."""
@@ -124,6 +129,11 @@ class SpeechContext:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._failure: str | None = None
+
+    @property
+    def waiting_ms(self) -> float:
+        """Sound that nobody has taken yet."""
+        return self._audio.depth
 
     async def say(self, text: str) -> None:
         """More of the reply, as the model writes it. Waits while there is enough audio that nobody has taken.
@@ -219,6 +229,10 @@ class _Connection:
         self._rate_hz = rate_hz
         self._contexts: dict[str, SpeechContext] = {}
         self._closing = False
+
+    @property
+    def waiting_ms(self) -> float:
+        return sum(context.waiting_ms for context in self._contexts.values())
 
     @property
     def is_open(self) -> bool:

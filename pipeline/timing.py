@@ -84,16 +84,34 @@ class TurnRecord:
             before = at
         return parts
 
+    def voice_to_voice_ms(self) -> float | None:
+        """From the last speech sample to the first sound of the reply as it leaves.
+
+        None where nothing sounded, or the client said when to reply: see ``response_ms``.
+        """
+        return None if self.typed else self._until_first_audio_ms(self.speech_end_at)
+
+    def response_ms(self) -> float | None:
+        """From a client's request to the reply's first sound; None where it did not ask, or nothing sounded."""
+        asked_at = self.marks.get(Mark.TURN_END_DECIDED, self.speech_end_at)
+        return self._until_first_audio_ms(asked_at) if self.typed else None
+
+    def _until_first_audio_ms(self, begin: float) -> float | None:
+        sent_at = self.marks.get(Mark.FIRST_AUDIO_SENT)
+        return None if sent_at is None else (sent_at - begin) * 1000
+
     def as_dict(self) -> dict[str, Any]:
-        """The record for the wire: marks in milliseconds after the last speech sample arrived."""
+        """The record for the wire: what was said, and the figures."""
+        return {**self.figures(), "transcript": self.transcript, "reply": self.reply}
+
+    def figures(self) -> dict[str, Any]:
+        """All but what was said; marks in milliseconds after the last speech sample arrived."""
         return {
             "turn": self.turn,
             "ended_by": self.ended_by.value if self.ended_by else None,
             "status": self.status,
             "speech_end_ms": self.speech_end / 16,
             "marks_ms": {mark.value: (at - self.speech_end_at) * 1000 for mark, at in sorted(self.marks.items())},
-            "transcript": self.transcript,
-            "reply": self.reply,
             "prefilled_tokens": self.prefilled_tokens,
             "cropped_tokens": self.cropped_tokens,
             "drafts": self.drafts,

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
-import numpy as np
 from websockets.asyncio.server import Server as SocketServer
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -20,8 +19,9 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from pipeline.backends.loader import Models, load_models
+from pipeline.channel import Backlog
 from pipeline.config import Config
-from pipeline.ports import RATE_HZ, EchoicError, InputError, Message, Prompt
+from pipeline.ports import EchoicError, InputError
 from pipeline.session import Session, Stages
 from pipeline.socket_log import socket_log
 from pipeline.speak import SpeechLink
@@ -35,7 +35,10 @@ from server.keys import KEY_VARIABLE, Keys, Visitor
 from server.listening import encryption, listen
 from server.page import Page
 from server.plain import DoorConnection
+from server.status import StatusPages
 from server.voices.hibari import HibariVoice
+from server.warm_up import warm_up
+from server.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,9 @@ class Server:
         self._keys = keys or Keys()
         self._gate = Gate(self._keys, config.server.origins, config.limits.sessions_per_key)
         self._page = Page()
+        self.stopping = False
+        self.watch = Watch(self)
+        self._status = StatusPages(self.watch, self._gate)
         self._store = store
         self._given_models = models
         self._given_voice = voice
@@ -73,6 +79,22 @@ class Server:
     def sessions(self) -> int:
         """How many conversations are going on."""
         return len(self._doors)
+
+    @property
+    def speaking(self) -> int:
+        """How many clients the speech socket has."""
+        return len(self._speaking)
+
+    @property
+    def full(self) -> bool:
+        """Whether one more conversation would be one too many: by their number, or by how long the models take."""
+        limits = self.config.server
+        busy = self.sessions > 0 and self.models.cores.load.wait_ms() > limits.full_wait_ms
+        return busy or self.sessions >= limits.max_sessions
+
+    def backlogs(self) -> tuple[Backlog, ...]:
+        """What waits in the queues of sound of every conversation."""
+        return tuple(backlog for door in self._doors for backlog in door.backlogs())
 
     @property
     def models(self) -> Models:
@@ -115,7 +137,7 @@ class Server:
         taken = listen(settings.host, settings.port)
         try:
             await asyncio.to_thread(self._load)
-            await self._warm_up()
+            await warm_up(self.models, self.voice, self.config.llm.instructions)
             # The replies' own way to the voice: never through the door, its keys, its limits or its TLS.
             self._inner = await serve(self._serve_inner, "127.0.0.1", 0, compression=None, logger=socket_log())
             self._socket = await self._open_door(taken, secured)
@@ -152,8 +174,9 @@ class Server:
     ) -> None:
         """Take nobody new, let running turns finish, close every connection with 1001, free the models."""
         assert self._socket is not None
-        self._socket.close(close_connections=False)
+        self.stopping = True
         await asyncio.gather(*(door.finish(self.config.server.finish_s) for door in self._doors))
+        self._socket.close(close_connections=False)
         deadline_s = self.config.server.close_deadline_s
         try:
             async with asyncio.timeout(deadline_s):
@@ -177,18 +200,6 @@ class Server:
             name, self._models.cores, private=self.config.memory.mode == "echoic"
         )
 
-    async def _warm_up(self) -> None:
-        """Run every model once: the first user does not pay for what is made on first use."""
-        silence = np.zeros(RATE_HZ, np.float32)
-        conversation = self.models.language_model.open()
-        prompt = Prompt((Message("system", self.config.llm.instructions), Message("user", "")), open=True)
-        async with asyncio.TaskGroup() as work:
-            work.create_task(self.voice.load())
-            work.create_task(self.models.turn_end.judge(silence))
-            work.create_task(self.models.recogniser.recognise(silence))
-            work.create_task(conversation.prefill(prompt))
-        await conversation.close()
-
     def _unload(self) -> None:
         if self._models is not None and self._given_models is None:
             self._models.close()
@@ -199,8 +210,10 @@ class Server:
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer what is no WebSocket, and refuse what may not become one."""
         path = urlsplit(request.path).path
-        if page := self._page.response(path):
+        if page := self._page.response(path) or self._status.response(path, request):
             return page
+        if self.stopping:
+            return connection.respond(503, "the server is stopping\n")
         if path not in REALTIME_PATHS and not speech.matches(request.path):
             return connection.respond(404, f"no such door: {path}; the Realtime endpoint is /v1/realtime\n")
         if not self._gate.admits_origin(request.headers):
@@ -218,9 +231,11 @@ class Server:
         try:
             await self._serve_realtime(connection, connection.request)
         except Refusal as refusal:
+            self.watch.metrics.refused(refusal.code)
             await _refuse(connection, refusal)
 
     async def _serve_speech(self, connection: ServerConnection) -> None:
+        self.watch.self_test.interrupt()
         self._speaking.add(connection)
         try:
             await speech.serve_speech(connection, self.voice)
@@ -233,21 +248,17 @@ class Server:
             await self._held(token, request).take_over(connection, query.get("last", [""])[0])
             return
         visitor = self._gate.realtime_visitor(request, self._doors.values())
-        if self._full():
+        if self.full:
             raise Refusal(TRY_LATER, "server_full", FULL)
+        self.watch.self_test.interrupt()
         session = Session(self.new_stages(), self.config, loop_clock)
-        door = RealtimeDoor(connection, session, self.config, visitor.session)
+        door = RealtimeDoor(connection, session, self.config, visitor.session, self.watch.turn_over)
         self._doors[door] = visitor
         try:
             await door.serve()
         finally:
             del self._doors[door]
-
-    def _full(self) -> bool:
-        """Whether one more conversation would be one too many: by their number, or by how long the models take."""
-        limits = self.config.server
-        busy = self.sessions > 0 and self.models.cores.load.wait_ms() > limits.full_wait_ms
-        return busy or self.sessions >= limits.max_sessions
+            self.watch.metrics.session_over(door.session_id, door.close_code, door.backlogs())
 
     def _held(self, token: str, request: Request) -> RealtimeDoor:
         """The conversation that a client comes back to. Raises Refusal where there is none of theirs."""

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +15,11 @@ from urllib.parse import parse_qs, urlsplit
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
+from pipeline.channel import Backlog
 from pipeline.config import Config
 from pipeline.events import ReplyAudio, TurnClosed
 from pipeline.session import Session
-from pipeline.timing import loop_clock
+from pipeline.timing import TurnRecord, loop_clock
 from server.extras import extra_event, word_events
 from server.gate import TRY_LATER
 from server.limits import Pace
@@ -58,9 +59,15 @@ class RealtimeDoor:
     """
 
     def __init__(
-        self, connection: ServerConnection, session: Session, config: Config, wanted: Mapping[str, Any]
+        self,
+        connection: ServerConnection,
+        session: Session,
+        config: Config,
+        wanted: Mapping[str, Any],
+        on_turn: Callable[[str, TurnRecord], None],
     ) -> None:
-        """``wanted``: session settings that came with the client's key."""
+        """``wanted``: session settings that came with the client's key. ``on_turn`` gets the session's id and the
+        record of every turn that is over."""
         query = parse_qs(urlsplit(connection.request.path).query) if connection.request else {}
         extras = query.get("echoic", [])
         self.token = secrets.token_urlsafe() if "resume" in extras else ""
@@ -77,12 +84,27 @@ class RealtimeDoor:
         )
         self._tells_words = "words" in extras
         self._wanted = wanted
+        self._on_turn = on_turn
         self._outbox = Outbox(self._limits.unsent_ms, self._limits.unsent_ms if self.token else 0.0)
         self._parting: asyncio.Future[Parting] = asyncio.get_running_loop().create_future()
         self._turn_closed = asyncio.Event()
         self._let_go = asyncio.Event()  # the connection that is there is of no use any more
         self._return: _Return | None = None
         self._done = asyncio.Event()  # for whoever waits for the connection that is there
+
+    @property
+    def session_id(self) -> str:
+        """The session's name, as its client knows it."""
+        return self._protocol.session_id
+
+    @property
+    def close_code(self) -> int | None:
+        """How the client's last connection was closed; None while it is open."""
+        return self._connection.close_code
+
+    def backlogs(self) -> tuple[Backlog, ...]:
+        """What waits in the conversation's queues of sound."""
+        return (*self._session.backlogs(), self._outbox.backlog)
 
     async def serve(self) -> None:
         """Converse until either side ends it. A bug in the session is told to the client and closes with 1011."""
@@ -234,6 +256,7 @@ class RealtimeDoor:
                 self._protocol.outgoing += word_events(event)
             self._tell(len(event.pcm) / 2 / event.rate_hz * 1000 if isinstance(event, ReplyAudio) else 0.0)
             if isinstance(event, TurnClosed):
+                self._on_turn(self.session_id, event.record)
                 self._turn_closed.set()
             del event  # what was said must not be held here until the next event
         self._turn_closed.set()

@@ -67,6 +67,17 @@ class Gate:
         own = bool(host) and urlsplit(origin).netloc == headers.get("Host")
         return own and (self._keys.required or _address(host) is not None)
 
+    def admits_operator(self, headers: Headers) -> bool:
+        """Whether the server's own figures may be shown: to its own keys, and to no client secret.
+
+        The keyless server of this machine shows them to whoever calls it by an address or as localhost: under any
+        other name it may be a browser's page that asks (DNS rebinding).
+        """
+        if self._keys.required:
+            return self._keys.is_own(bearer(headers))
+        host = urlsplit(f"//{headers.get('Host', '')}").hostname or ""
+        return is_loopback(host) or _address(host) is not None
+
     def realtime_visitor(self, request: Request, sessions: Iterable[Visitor]) -> Visitor:
         """Who wants a session. Raises Refusal: no beta clients, no strangers, nobody beyond their share."""
         offered = offered_protocols(request.headers)

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pipeline.channel import Backlog
+
 EVENT_MS = 1.0  # what an event without sound counts for, so that nothing grows
 
 
@@ -38,9 +40,9 @@ class Outbox:
         self._grew = asyncio.Event()
 
     @property
-    def unsent_ms(self) -> float:
-        """Sound that waits for the client."""
-        return self._unsent_ms
+    def backlog(self) -> Backlog:
+        """Sound that waits for the client; an event without sound counts as 1 ms."""
+        return Backlog("outbox", self._unsent_ms)
 
     def push(self, texts: Iterable[str], sound_ms: float = 0.0) -> None:
         """More to tell; ``sound_ms`` is how long the sound in it lasts. Raises OutboxFull."""

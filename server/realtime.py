@@ -88,6 +88,12 @@ class RealtimeProtocol:
             "output_audio_buffer.clear": lambda _body: [],  # the client plays the sound itself
         }
 
+    @property
+    def session_id(self) -> str:
+        """The session's name, as the client knows it."""
+        name: str = self._session["id"]
+        return name
+
     # --- from the client ---
 
     def receive(self, message: str | bytes) -> list[Wish]:

@@ -18,7 +18,7 @@ async def test_sound_beyond_the_limit_is_dropped_oldest_first_and_counted() -> N
     hearing = Hearing(ListenConfig(buffered_ms=2_000), ScriptedActivity([]), loop_clock)
     for _ in range(5):
         await hearing.push(SECOND)
-    assert hearing.dropped_chunks == 3
+    assert hearing.backlog.dropped == 3
 
 
 @pytest.mark.looptime(start=0)

@@ -49,7 +49,7 @@ async def test_messages_are_told_in_order_and_once() -> None:
     outbox.push(["c"])
     assert [await outbox.next(), outbox.take(), outbox.take()] == ["a", "b", "c"]
     assert not outbox
-    assert outbox.unsent_ms == 0
+    assert outbox.backlog.waiting_ms == 0
 
 
 async def test_who_waits_for_a_message_gets_it() -> None:
