@@ -13,6 +13,10 @@ from server.health import ServerState
 from server.watch import Watch
 
 JSON = "application/json"
+NOT_FOR_ALL = (
+    b"metrics are for one of the server's own keys (Authorization: Bearer KEY), or where it has none "
+    b"for this machine, by its address\n"
+)
 
 
 class StatusPages:
@@ -35,8 +39,7 @@ class StatusPages:
             case "/metrics" if self._gate.admits_operator(request.headers):
                 return _answer(HTTPStatus.OK, *self._watch.metrics.scrape(request.headers.get("Accept", "")))
             case "/metrics":
-                refusal = "metrics are for the server's own keys: Authorization: Bearer KEY\n"
-                return _answer(HTTPStatus.UNAUTHORIZED, "text/plain; charset=utf-8", refusal.encode())
+                return _answer(HTTPStatus.UNAUTHORIZED, "text/plain; charset=utf-8", NOT_FOR_ALL)
         return None
 
     def _health(self, state: ServerState, well: bool, request: Request) -> Response:

@@ -31,13 +31,9 @@ class Scraped:
 
 def spoken(turn: int = 1, **figures: Any) -> TurnRecord:
     """A question that was answered 0.45 s after its end."""
-    marks = {
-        Mark.PAUSE_SEEN: 10.1,
-        Mark.ASR_FINAL: 10.15,
-        Mark.TURN_END_DECIDED: 10.4,
-        Mark.FIRST_AUDIO_SENT: 10.45,
-    }
-    return TurnRecord(turn, **{"speech_end_at": 10.0, "ended_by": EndedBy.EVIDENCE, "marks": marks, **figures})
+    marks = {Mark.PAUSE_SEEN: 10.1, Mark.TURN_END_DECIDED: 10.4, Mark.FIRST_AUDIO_SENT: 10.45}
+    usual: dict[str, Any] = {"speech_end_at": 10.0, "ended_by": EndedBy.EVIDENCE, "marks": marks, "drafts": 1}
+    return TurnRecord(turn, **{**usual, **figures})
 
 
 def test_a_turn_is_counted_by_what_ended_it_and_how_its_reply_did() -> None:

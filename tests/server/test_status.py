@@ -174,9 +174,8 @@ async def test_a_spoken_turn_is_measured_and_logged_without_its_words(
     assert "france" in heard.transcript.lower()
     assert "france" not in f"{logged.getMessage()} {figures} {metrics}".lower()
     assert sum(figures["parts_ms"].values()) == pytest.approx(figures["voice_to_voice_ms"])
-    assert value(metrics, "echoic_voice_to_voice_seconds_sum") * 1000 == pytest.approx(
-        figures["voice_to_voice_ms"]
-    )
+    counted_ms = value(metrics, "echoic_voice_to_voice_seconds_sum") * 1000
+    assert counted_ms == pytest.approx(figures["voice_to_voice_ms"])
 
 
 @pytest.mark.models

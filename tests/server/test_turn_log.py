@@ -31,13 +31,8 @@ def test_a_turn_is_one_line_that_says_where_its_time_went(lines: StringIO) -> No
     marks = {Mark.PAUSE_SEEN: 5.1, Mark.FIRST_AUDIO_SENT: 5.4321}
     log_turn("sess_1", TurnRecord(7, speech_end_at=5.0, ended_by=EndedBy.EVIDENCE, marks=marks, drafts=2))
     (line,) = map(json.loads, lines.getvalue().splitlines())
-    assert (line["session"], line["turn"], line["ended_by"], line["status"]) == (
-        "sess_1",
-        7,
-        "evidence",
-        "completed",
-    )
-    assert (line["voice_to_voice_ms"], line["drafts"]) == (432.1, 2)
+    assert (line["session"], line["turn"], line["drafts"]) == ("sess_1", 7, 2)
+    assert (line["ended_by"], line["status"], line["voice_to_voice_ms"]) == ("evidence", "completed", 432.1)
     assert line["parts_ms"] == {"pause_seen": 100.0, "first_audio_sent": 332.1}
     assert (line["level"], line["time"][-6:]) == ("info", "+00:00")
 
