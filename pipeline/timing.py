@@ -66,7 +66,6 @@ class TurnRecord:
     pauses: int = 0  # of the reply, while somebody seemed to speak over it
     reply_tokens: int = 0
     audio_s: float = 0.0
-    synthesis_s: float = 0.0
     asr_lag_ms: float = 0.0
     state_entropy_bits: float | None = None  # of the echoic memory the reply was given; None: of none
     state_z_score: float | None = None
@@ -122,7 +121,6 @@ class TurnRecord:
             "pauses": self.pauses,
             "reply_tokens": self.reply_tokens,
             "audio_s": self.audio_s,
-            "rtf": self.synthesis_s / self.audio_s if self.audio_s else 0.0,
             "asr_lag_ms": self.asr_lag_ms,
             "state_entropy_bits": self.state_entropy_bits,
             "state_z_score": self.state_z_score,

@@ -14,6 +14,7 @@ from typing import Any
 import h11
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
 
 LARGEST_BODY = 64 * 1024
 Headline = tuple[str, str]
@@ -66,6 +67,8 @@ class DoorConnection(ServerConnection):
         """The WebSocket handshake; a plain request has none, nor has one who leaves without a word."""
         try:
             await super().handshake(*args, **options)
+        except ConnectionClosed:
+            pass  # who asked did not wait for the answer
         except Exception:
             if self.request is not None:
                 raise

@@ -36,10 +36,10 @@ async def recording(voice: HibariVoice, path: Path, *parts: str | float) -> Path
 
 
 @asynccontextmanager
-async def visiting(
-    server: Server, folder: Path, microphone: Path | None = None, size: tuple[int, int] = DESK, **look: Any
+async def browsing(
+    folder: Path, microphone: Path | None = None, size: tuple[int, int] = DESK, **look: Any
 ) -> AsyncIterator[Page]:
-    """The server's page in Chromium, which hears the recording again and again, or has no microphone.
+    """An empty page in Chromium, which hears the recording again and again, or has no microphone.
 
     Errors in its console fail.
     """
@@ -68,10 +68,19 @@ async def visiting(
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.set_default_timeout(60_000)
-        await page.goto(server.url.replace("ws", "http", 1).removesuffix("v1"))
         yield page
         await context.close()
-    assert errors == []
+    assert errors == [], errors
+
+
+@asynccontextmanager
+async def visiting(
+    server: Server, folder: Path, microphone: Path | None = None, **look: Any
+) -> AsyncIterator[Page]:
+    """The server's page in Chromium."""
+    async with browsing(folder, microphone, **look) as page:
+        await page.goto(server.url.replace("ws", "http", 1).removesuffix("v1"))
+        yield page
 
 
 async def until(page: Page, condition: str) -> None:
