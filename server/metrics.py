@@ -5,6 +5,7 @@ Every server has a registry of its own. No label takes a value that a client can
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -110,9 +111,12 @@ class _TurnMetrics:
         self._reopens.inc(record.reopens)
         self._pauses.inc(record.pauses)
         self._sick.inc(states_dropped)
-        if record.state_entropy_bits is not None and record.state_z_score is not None:
-            self._entropy.observe(record.state_entropy_bits)
-            self._z_score.observe(record.state_z_score)
+        for histogram, health in (
+            (self._entropy, record.state_entropy_bits),
+            (self._z_score, record.state_z_score),
+        ):
+            if health is not None and math.isfinite(health):  # else it is counted as dropped
+                histogram.observe(health)
 
     def _note_times(self, record: TurnRecord) -> None:
         if (response_ms := record.response_ms()) is not None:

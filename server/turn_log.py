@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -50,18 +51,17 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_rounded(getattr(record, "figures", {})),
+            **_plain(getattr(record, "figures", {})),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)
 
 
-def _rounded(figures: dict[str, Any]) -> dict[str, Any]:
-    return {key: _round(value) for key, value in figures.items()}
-
-
-def _round(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """The value for people: three decimals, and null for what is no number (a sick state's health)."""
     if isinstance(value, dict):
-        return _rounded(value)
-    return round(value, 3) if isinstance(value, float) else value
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, float):
+        return round(value, 3) if math.isfinite(value) else None
+    return value

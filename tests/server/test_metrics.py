@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -98,6 +99,14 @@ def test_the_memorys_health_is_there_where_there_was_a_memory() -> None:
     scraped.metrics.turn_over("a", spoken())
     scraped.metrics.turn_over("a", spoken(2, state_entropy_bits=4.4, state_z_score=0.9))
     assert (scraped("state_entropy_bits_sum"), scraped("state_z_score_count")) == (4.4, 1)
+
+
+def test_a_state_that_is_no_number_does_not_spoil_the_sum() -> None:
+    scraped = Scraped()
+    scraped.metrics.turn_over("a", spoken(state_entropy_bits=math.nan, state_z_score=math.inf, states_dropped=1))
+    scraped.metrics.turn_over("a", spoken(2, state_entropy_bits=4.4, state_z_score=0.9, states_dropped=1))
+    assert (scraped("state_entropy_bits_sum"), scraped("state_z_score_sum")) == (4.4, 0.9)
+    assert scraped("states_dropped_total") == 1
 
 
 def test_of_many_queues_the_longest_is_shown_and_losses_outlive_their_session() -> None:

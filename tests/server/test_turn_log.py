@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import fields
 from io import StringIO
@@ -46,6 +47,12 @@ def test_no_word_of_a_turn_is_in_its_line_whatever_the_record_comes_to_hold(line
     assert {"transcript", "reply"} <= set(texts)
     assert lines.getvalue().count("\n") == 1
     assert SAID not in lines.getvalue()
+
+
+def test_what_is_no_number_is_null(lines: StringIO) -> None:
+    log_turn("sess_1", TurnRecord(1, state_entropy_bits=math.nan, state_z_score=math.inf))
+    line = json.loads(lines.getvalue(), parse_constant=pytest.fail)
+    assert (line["state_entropy_bits"], line["state_z_score"]) == (None, None)
 
 
 def test_a_failure_is_one_line_too_with_where_it_happened(lines: StringIO) -> None:
