@@ -233,7 +233,7 @@ class SpeechProtocol:
             text = text.lstrip()  # the first message is one space: nothing to say
         triggered = message.try_trigger_generation and len(cutter.pending + text) >= MIN_TRIGGER
         if message.flush or triggered or (self._request.auto_mode and text):
-            return cutter.finish(text)
+            return _whole_words(cutter.finish(text))
         return cutter.push(text)
 
     def _drop(self, name: str) -> Action:
@@ -242,13 +242,19 @@ class SpeechProtocol:
 
     def _finish(self, name: str) -> list[Action]:
         context = self._contexts.pop(name)
-        return [*(Speak(name, rest, context.speed) for rest in context.cutter.finish()), Finish(name)]
+        rest = _whole_words(context.cutter.finish())
+        return [*(Speak(name, phrase, context.speed) for phrase in rest), Finish(name)]
 
     def _finish_all(self, error: ProtocolError | None = None) -> list[Action]:
         return [*(action for name in list(self._contexts) for action in self._finish(name)), HangUp(error)]
 
     def _expires_at(self, context: _Context) -> float:
         return context.heard_at + self._request.inactivity_timeout_s
+
+
+def _whole_words(phrases: list[str]) -> list[str]:
+    """The last one ends with a space, as the protocol's texts do: clients take a word as over at a space only."""
+    return [*phrases[:-1], f"{phrases[-1].rstrip()} "] if phrases else []
 
 
 def _parse_message(raw: str | bytes) -> _Message:

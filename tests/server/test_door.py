@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -279,16 +278,6 @@ async def test_keys_words_and_sound_are_not_logged_and_nothing_is_written(
     assert KEY not in told
     assert "abracadabra" not in told.lower()
     assert os.listdir(tmp_path) == []
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[str, str]:
-    """A certificate for this machine, and its key."""
-    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -days 2"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    return cert, key
 
 
 async def test_with_a_certificate_the_server_speaks_tls(certificate: tuple[str, str]) -> None:

@@ -113,7 +113,7 @@ async def test_the_sound_has_the_format_that_was_asked_for() -> None:
     wire.put(text="Hello")
     wire.put(text="")
     await serve(wire, ToneVoice())
-    assert len(wire.sound()) == len("Hello") * 80
+    assert len(wire.sound()) == len("Hello ") * 80
 
 
 async def test_a_context_that_was_never_told_anything_is_finished_too() -> None:

@@ -97,7 +97,7 @@ def test_tokens_are_joined_and_cut_into_phrases(single: Dialogue) -> None:
 
 def test_empty_text_ends_the_input_and_then_the_connection(single: Dialogue) -> None:
     single.send(text="Bye")
-    assert single.send(text="") == [Speak("default", "Bye", 1.0), Finish("default"), HangUp()]
+    assert single.send(text="") == [Speak("default", "Bye ", 1.0), Finish("default"), HangUp()]
 
 
 def test_after_the_end_of_input_nothing_is_taken(single: Dialogue) -> None:
@@ -127,7 +127,7 @@ def test_the_chunk_schedule_is_an_upper_bound(single: Dialogue) -> None:
 def test_a_trigger_speaks_only_what_is_worth_it(single: Dialogue) -> None:
     words = "the a of and to the a of and to the a of and to the"
     assert single.send(text="the a of ", try_trigger_generation=True) == []
-    assert single.send(text=words, try_trigger_generation=True) == [Speak("default", "the a of " + words, 1.0)]
+    assert single.send(text=words, try_trigger_generation=True) == [Speak("default", f"the a of {words} ", 1.0)]
 
 
 def test_auto_mode_speaks_every_text_at_once() -> None:
@@ -138,14 +138,14 @@ def test_auto_mode_speaks_every_text_at_once() -> None:
 
 def test_the_speed_of_the_first_message_holds(single: Dialogue) -> None:
     single.send(text=" ", voice_settings={"speed": 1.2, "stability": 0.5, "use_speaker_boost": True})
-    assert single.send(text="Hi", flush=True) == [Speak("default", "Hi", 1.2)]
+    assert single.send(text="Hi", flush=True) == [Speak("default", "Hi ", 1.2)]
 
 
 def test_a_silent_client_is_told_why_it_is_left(single: Dialogue) -> None:
     single.send(text="Hi")
     assert single.protocol.deadline == 20.0
     *spoken, hang_up = single.protocol.expire(20.0)
-    assert spoken == [Speak("default", "Hi", 1.0), Finish("default")]
+    assert spoken == [Speak("default", "Hi ", 1.0), Finish("default")]
     assert isinstance(hang_up, HangUp)
     assert hang_up.error is not None
     assert hang_up.error.error == "input_timeout_exceeded"
@@ -167,7 +167,7 @@ def test_both_spellings_of_the_context_are_read(multi: Dialogue) -> None:
 
 
 def test_without_a_context_it_is_the_default_one(multi: Dialogue) -> None:
-    assert multi.send(text="Hi", flush=True) == [Speak("default", "Hi", 1.0)]
+    assert multi.send(text="Hi", flush=True) == [Speak("default", "Hi ", 1.0)]
 
 
 @pytest.mark.parametrize("message", [{"text": ""}, {"text": "", "context_id": "a"}, {"context_id": "a"}])
@@ -191,14 +191,20 @@ def test_a_context_left_alone_is_finished_and_the_others_stay(multi: Dialogue) -
     assert multi.protocol.deadline == 35.0
 
 
+@pytest.mark.parametrize("ending", [{"flush": True}, {"close_context": True}])
+def test_a_last_word_is_told_as_over_although_no_space_came(multi: Dialogue, ending: dict[str, bool]) -> None:
+    multi.send(text="It is", context_id="a")
+    assert multi.send(context_id="a", **ending)[0] == Speak("a", "It is ", 1.0)
+
+
 def test_a_closed_context_says_the_rest(multi: Dialogue) -> None:
     multi.send(text="One", context_id="a")
-    assert multi.send(context_id="a", close_context=True) == [Speak("a", "One", 1.0), Finish("a")]
+    assert multi.send(context_id="a", close_context=True) == [Speak("a", "One ", 1.0), Finish("a")]
     assert multi.send(context_id="a", close_context=True) == []
 
 
 def test_text_may_come_with_the_close(multi: Dialogue) -> None:
-    assert multi.send(text="Bye", context_id="a", close_context=True) == [Speak("a", "Bye", 1.0), Finish("a")]
+    assert multi.send(text="Bye", context_id="a", close_context=True) == [Speak("a", "Bye ", 1.0), Finish("a")]
 
 
 def test_an_immediate_close_drops_what_is_buffered_or_being_spoken(multi: Dialogue) -> None:
@@ -218,7 +224,7 @@ def test_an_immediate_close_of_a_context_that_never_spoke_only_ends_it(multi: Di
 
 def test_a_closed_id_may_be_used_again(multi: Dialogue) -> None:
     multi.send(text="One", context_id="a", close_context=True)
-    assert multi.send(text="Two", context_id="a", flush=True) == [Speak("a", "Two", 1.0)]
+    assert multi.send(text="Two", context_id="a", flush=True) == [Speak("a", "Two ", 1.0)]
 
 
 def test_one_context_too_many_is_an_error(multi: Dialogue) -> None:
@@ -232,7 +238,7 @@ def test_one_context_too_many_is_an_error(multi: Dialogue) -> None:
 def test_closing_the_socket_finishes_every_context(multi: Dialogue) -> None:
     multi.send(text="One", context_id="a")
     multi.send(text=" ", context_id="b")
-    assert multi.send(close_socket=True) == [Speak("a", "One", 1.0), Finish("a"), Finish("b"), HangUp()]
+    assert multi.send(close_socket=True) == [Speak("a", "One ", 1.0), Finish("a"), Finish("b"), HangUp()]
 
 
 # --- what is no message ---

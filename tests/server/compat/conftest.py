@@ -49,10 +49,13 @@ def readings(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
     return [folder / name for name, _, _ in READINGS]
 
 
-async def run_client(command: list[str | Path]) -> dict[str, Any]:
+async def run_client(command: list[str | Path], **environment: str) -> dict[str, Any]:
     """What the client reports of its conversation."""
     client = await asyncio.create_subprocess_exec(
-        *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *map(str, command),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment},
     )
     try:
         async with asyncio.timeout(PATIENCE_S):
