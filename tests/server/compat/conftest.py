@@ -1,4 +1,4 @@
-"""A server on the real models, and recordings of people in the form that its clients send."""
+"""A server on the real models, and published clients as processes of their own."""
 
 from __future__ import annotations
 
@@ -11,23 +11,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from audio.format import AudioChunk
-from audio.resample import resample
-from audio.wav import read_recording, write_recording
-from clients.demo import READINGS
 from pipeline.backends.loader import Models
 from pipeline.config import Config
-from pipeline.store import Store
 from server.app import Server
 from server.voices.hibari import HibariVoice
 
 HERE = Path(__file__).parent
 # Some of these clients need other versions of what Echoic runs on, so they live in an environment of their own.
 PYTHON = Path(os.environ.get("ECHOIC_COMPAT_PYTHON", HERE.parents[2] / ".venv-compat/bin/python"))
-RATE_HZ = 24_000
 PATIENCE_S = 100.0
 
 
@@ -35,18 +28,6 @@ PATIENCE_S = 100.0
 async def server(models: Models, voice: HibariVoice) -> AsyncIterator[Server]:
     async with Server(Config(), models=models, voice=voice) as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def readings(store: Store, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two phrases read by people, each with half a second of silence in front, at 24 kHz."""
-    folder = tmp_path_factory.mktemp("readings")
-    for name, start_s, end_s in READINGS:
-        whole = read_recording(store.path("demo-recordings") / name)
-        said = whole.samples[round(start_s * whole.rate_hz) : round(end_s * whole.rate_hz)]
-        sound = resample(np.concatenate([np.zeros(whole.rate_hz // 2, np.float32), said]), whole.rate_hz, RATE_HZ)
-        write_recording(folder / name, AudioChunk(sound, RATE_HZ))
-    return [folder / name for name, _, _ in READINGS]
 
 
 async def run_client(command: list[str | Path], **environment: str) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pytest
 from server.app import Server
 from tests.server.compat.conftest import HERE, check_heard_and_interrupted, needs_node, run_client, words
 
-pytestmark = [pytest.mark.models, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.models, pytest.mark.timeout(300)]
 
 
-async def conversation(client: str, server: Server, readings: list[Path]) -> dict[str, Any]:
-    return await run_client([needs_node(), HERE / f"js/{client}.mjs", server.url, *readings])
+async def conversation(client: str, server: Server, readings: list[Path], *options: str) -> dict[str, Any]:
+    return await run_client([needs_node(), *options, HERE / "js/in_node.mjs", client, server.url, *readings])
 
 
 @pytest.mark.parametrize("client", ["openai_ws", "agents_realtime"])
@@ -27,9 +27,11 @@ async def test_a_reading_is_heard_answered_interrupted_and_the_interruption_answ
     assert not report["errors"]
 
 
-async def test_the_browsers_build_is_let_in_by_subprotocol_and_answered(
+async def test_the_build_for_react_native_is_let_in_by_subprotocol_and_does_the_same(
     server: Server, readings: list[Path]
 ) -> None:
-    report = await conversation("openai_browser", server, readings)
-    assert words(report["replies"][0])
+    report = await conversation("agents_realtime", server, readings, "--conditions=react-native")
+    assert report["build"].endswith("shims-react-native.mjs")
+    check_heard_and_interrupted(report)
+    assert words(report["replies"][-1])
     assert not report["errors"]

@@ -10,7 +10,7 @@ import pytest
 from server.app import Server
 from tests.server.compat.conftest import HERE, PYTHON, check_heard_and_interrupted, needs_python, run_client, words
 
-pytestmark = [pytest.mark.models, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.models, pytest.mark.timeout(300)]
 
 
 async def conversation(client: str, server: Server, readings: list[Path]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from server.voices.hibari import HibariVoice
 from tests.server.compat.conftest import HERE, PYTHON, needs_python, run_client, words
 from tests.server.compat.python.speaking import ANSWER, FAREWELL
 
-pytestmark = [pytest.mark.models, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.models, pytest.mark.timeout(300)]
 
 KEY = "k" * 32
 
