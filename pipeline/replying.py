@@ -31,7 +31,7 @@ Emit = Callable[[SessionEvent], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """How a reply gets out: ``link`` is None for one that is only written.
+    """How a reply gets out: ``link`` is None for one that is only written, ``speed`` is the voice's.
 
     ``key`` names the request that the reply answers; ``on_call`` is told of a call before the client is.
     ``on_verdict`` gets the model's probability that the user was done, ``on_ready`` says that the first audio is
@@ -40,6 +40,7 @@ class WayOut:
     """
 
     link: SpeechLink | None
+    speed: float
     rate_hz: int
     playback: PlaybackConfig
     key: str
@@ -75,7 +76,7 @@ class Replying:
         """Prepare, wait for the commit, let out. Raises StageError when the committed reply broke."""
         name = f"turn-{self.draft.turn}-{self.draft.number}"
         async with asyncio.TaskGroup() as work:
-            work.create_task(self.prepared.prepare(responder, self._out.link, name))
+            work.create_task(self.prepared.prepare(responder, self._out.link, name, self._out.speed))
             work.create_task(self._report())
             await self._committed.wait()
             assert self._reply is not None

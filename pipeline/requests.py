@@ -19,8 +19,8 @@ _HYSTERESIS = 0.15  # between the probability that opens speech and the one that
 class ReplyRequest:
     """A wanted reply. ``key`` comes back with its beginning; ``max_tokens`` 0 is the configured limit.
 
-    ``messages`` are read instead of the history. A reply outside the conversation is not remembered, does not
-    take the floor, and nobody's speech interrupts it.
+    ``messages`` are read instead of the history; ``speed`` is the voice's. A reply outside the conversation is not
+    remembered, does not take the floor, and nobody's speech interrupts it.
     """
 
     key: str = ""
@@ -31,6 +31,7 @@ class ReplyRequest:
     tools: tuple[Tool, ...] = ()
     must_call: str = ""
     max_tokens: int = 0
+    speed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

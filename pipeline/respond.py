@@ -121,12 +121,12 @@ class PreparedReply:
         self._finished = False
         self._reply: Reply | None = None
 
-    async def prepare(self, responder: Responder, link: SpeechLink | None, name: str) -> None:
+    async def prepare(self, responder: Responder, link: SpeechLink | None, name: str, speed: float = 1.0) -> None:
         """Generate the reply and, given a link, have it spoken, up to the limit of what may be made ahead."""
         context: SpeechContext | None = None
         try:
             if link is not None:
-                context = await link.open(name)
+                context = await link.open(name, speed)
             async with asyncio.TaskGroup() as stages:
                 stages.create_task(self._generate(responder, context))
                 if context is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +50,7 @@ from pipeline.history import History, user_key
 from pipeline.memory import Memory
 from pipeline.ports import RATE_HZ, LanguageModel, Recogniser, StageError, TurnEnd, VoiceActivity
 from pipeline.push_to_talk import HeldSound
+from pipeline.recorded import words_in
 from pipeline.replies import Replies
 from pipeline.replying import Replying, WayOut
 from pipeline.requests import ReplyRequest, TurnDetection
@@ -72,13 +73,17 @@ SAMPLES_PER_MS = RATE_HZ // 1000
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What one session works with: its own ear, and its share of models that serve all sessions."""
+    """What one session works with: its own ears, and its share of models that serve all sessions.
+
+    ``activity`` hears live sound, ``new_activity`` makes another ear for a recording.
+    """
 
     activity: VoiceActivity
     turn_end: TurnEnd
     recogniser: Recogniser
     language_model: LanguageModel
     speech: SpeechLink
+    new_activity: Callable[[], VoiceActivity]
 
 
 class Session:
@@ -186,6 +191,10 @@ class Session:
     async def commit_sound(self) -> None:
         """The client says that the user is done; the words are remembered, and nothing is answered."""
         await self._requests.take_sound()
+
+    async def understand(self, sound: Samples) -> str:
+        """The words in a recording, float32 mono at 16 kHz, that belongs to no turn. Raises StageError."""
+        return await words_in(sound, self._stages.new_activity(), self._stages.recogniser)
 
     async def clear_sound(self) -> None:
         """The client throws away the sound that is no turn yet."""
@@ -363,6 +372,7 @@ class Session:
         record, request = self._records[draft.turn], self._replies.request(draft.turn)
         out = WayOut(
             link=self._stages.speech if request.spoken else None,
+            speed=request.speed,
             rate_hz=self._config.speech.rate_hz,
             playback=self._config.playback,
             key=request.key,

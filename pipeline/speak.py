@@ -77,14 +77,17 @@ class SpeechLink:
         """Sound that was made and that no reply has taken yet."""
         return Backlog("speech", self._connection.waiting_ms if self._connection is not None else 0.0)
 
-    async def open(self, context: str) -> SpeechContext:
-        """A context for one reply or draft; connects if need be. Raises StageError if it cannot."""
+    async def open(self, context: str, speed: float = 1.0) -> SpeechContext:
+        """A context for one reply or draft; connects if need be. Raises StageError if it cannot.
+
+        ``speed`` is within ``speech_wire.SPEEDS``.
+        """
         async with self._connecting:
             if self._connection is None or not self._connection.is_open:
                 self._connection = _Connection(await self._connect(), _without_query(self._url), self._rate_hz)
                 self._tasks.create_task(self._connection.run_reader())
         # A number, because a late message of a cancelled context must not reach a new one of the same name.
-        return self._connection.open(f"{context}-{next(self._numbers)}")
+        return self._connection.open(f"{context}-{next(self._numbers)}", speed)
 
     async def close(self) -> None:
         """End what is open, with a StageError for who still listens, and close the socket."""
@@ -115,12 +118,13 @@ class SpeechContext:
     ``first_phrase_at`` and ``first_audio_at`` are event loop times, None until then.
     """
 
-    def __init__(self, connection: _Connection, name: str, rate_hz: int) -> None:
+    def __init__(self, connection: _Connection, name: str, rate_hz: int, speed: float) -> None:
         self.name = name
         self.first_phrase_at: float | None = None
         self.first_audio_at: float | None = None
         self._connection = connection
         self._rate_hz = rate_hz
+        self._speed = speed
         self._speakable = Speakable()
         self._cutter = PhraseCutter()
         self._words = WordTimes(rate_hz)
@@ -188,15 +192,19 @@ class SpeechContext:
 
     async def _send_phrases(self, phrases: list[str]) -> None:
         for phrase in phrases:
-            if self.first_phrase_at is None:
-                self.first_phrase_at = _now()
+            settings = self._settings() if self.first_phrase_at is None else {}
+            self.first_phrase_at = self.first_phrase_at or _now()
             await self._has_room.wait()
             self._check()
             if self._audio.closed:
                 return
             text = " ".join(phrase.split()) + " "  # the protocol's pieces of text end with a space
-            await self._connection.send({"text": text, "context_id": self.name, "flush": True})
+            await self._connection.send({"text": text, "context_id": self.name, "flush": True, **settings})
         self._check()
+
+    def _settings(self) -> dict[str, Any]:
+        """What the first message of a context says of the voice."""
+        return {} if self._speed == 1 else {"voice_settings": {"speed": self._speed}}
 
     async def _queue(self, piece: SpokenAudio) -> None:
         if self.first_audio_at is None:
@@ -238,8 +246,8 @@ class _Connection:
     def is_open(self) -> bool:
         return not self._closing and self._socket.state is State.OPEN
 
-    def open(self, name: str) -> SpeechContext:
-        self._contexts[name] = context = SpeechContext(self, name, self._rate_hz)
+    def open(self, name: str, speed: float) -> SpeechContext:
+        self._contexts[name] = context = SpeechContext(self, name, self._rate_hz, speed)
         return context
 
     def forget(self, context: SpeechContext) -> bool:

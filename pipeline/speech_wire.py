@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Base64Bytes, BaseModel, Field
 from audio.format import ms_to_samples
 from pipeline.frames import WordTime
 
+SPEEDS = (0.7, 1.2)  # how slow and how fast the protocol lets a voice speak; 1 is its own speed
 INACTIVITY_S = 180  # the longest that the hosted service allows between two messages of a context
 
 

@@ -286,6 +286,7 @@ class Server:
             recogniser=models.recogniser,
             language_model=models.language_model,
             speech=SpeechLink(url, settings.voice, settings.rate_hz, key),
+            new_activity=models.vad.open,
         )
 
 

@@ -245,7 +245,9 @@ class RealtimeDoor:
     # --- messages and events ---
 
     async def _take(self, message: str | bytes) -> None:
-        for wish in self._protocol.receive(message):
+        wishes = self._protocol.receive(message)
+        self._tell()
+        for wish in wishes:
             await grant(wish, self._session, self._protocol)
         self._tell()
 

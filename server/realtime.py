@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +26,7 @@ from pipeline.events import (
     UserTranscript,
     UserWords,
 )
+from pipeline.ports import RATE_HZ
 from server.extras import extra_event
 from server.given import ProtocolError, given_item, given_number, given_object, given_string, message_of
 from server.items import Items
@@ -33,7 +34,7 @@ from server.responses import Responses
 from server.session_object import SESSION_LIFE_S, defaults_of, detection_of, merged, new_session, shown
 from server.user_turns import UserTurns
 from server.wire import event, new_id, rt
-from server.wire_audio import SoundIn, wire_format
+from server.wire_audio import SoundIn, recordings, wire_format
 from server.wishes import (
     CancelReply,
     Configure,
@@ -43,6 +44,7 @@ from server.wishes import (
     Remember,
     TakeSound,
     Truncate,
+    Understand,
     WantReply,
     Wish,
 )
@@ -152,15 +154,41 @@ class RealtimeProtocol:
         return [DropSound()]
 
     def _create_item(self, body: dict[str, Any]) -> list[Wish]:
-        item = given_item(given_object(body, "item"))
+        given = given_object(body, "item")
+        item = given_item(given)
+        sounds = recordings(given, item, self._sound.format)
         previous = body.get("previous_item_id")
         after = previous if isinstance(previous, str) else None
-        key = f"item:{item['id']}"  # so that no client's id is taken for a key of the session's own
-        self.outgoing += [*self._items.add(item, key, after), *self._items.done(item)]
+        self.outgoing += [*self._items.add(item, _key(item["id"]), after), *self._items.done(item)]
+        before = None if after is None else self._items.keys_before(item["id"])
+        return [Understand(item, sounds, before)] if sounds else self._remember(item, before)
+
+    def understood(self, wish: Understand, words: Mapping[int, str]) -> list[Wish]:
+        """The words of an item's recordings: part of the conversation, and told."""
+        content = [
+            {**part, "transcript": words[place]} if place in words else part
+            for place, part in enumerate(wish.item["content"])
+        ]
+        item = {**wish.item, "content": content}
+        if item["id"] in self._items:
+            self._items[item["id"]]["content"] = content
+        for place, text in words.items():
+            heard_s = len(wish.recordings[place]) / RATE_HZ
+            self.outgoing += self._users.completed(item["id"], text, heard_s, place)
+        return self._remember(item, wish.after)
+
+    def not_understood(self, wish: Understand, error: str) -> None:
+        """The item stays without words."""
+        item_id = wish.item["id"]
+        told = [one for place in wish.recordings for one in self._users.unheard(item_id, error, place)]
+        self.outgoing += told
+        if not told:
+            message = f"The sound of item '{item_id}' was not understood: {error}"
+            self._refuse(ProtocolError("transcription_failed", message, kind="server_error"), None)
+
+    def _remember(self, item: Mapping[str, Any], before: tuple[str, ...] | None) -> list[Wish]:
         message = message_of(item)
-        if message is None:
-            return []
-        return [Remember(key, message, None if after is None else self._items.keys_before(item["id"]))]
+        return [] if message is None else [Remember(_key(item["id"]), message, before)]
 
     def _retrieve_item(self, body: dict[str, Any]) -> list[Wish]:
         self.outgoing += self._items.retrieve(self._items.find(body, "retrieve")["id"])
@@ -249,6 +277,11 @@ class RealtimeProtocol:
     def _refuse(self, error: ProtocolError, event_id: str | None) -> None:
         told = {"type": error.kind, "code": error.code, "message": str(error), "param": error.param}
         self._say(rt.RealtimeErrorEvent, error={**told, "event_id": event_id})
+
+
+def _key(item_id: str) -> str:
+    """Under which the history keeps a client's item: no id is taken for a key of the session's own."""
+    return f"item:{item_id}"
 
 
 def _parse(message: str) -> dict[str, Any]:

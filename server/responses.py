@@ -54,9 +54,8 @@ class Responses:
         output = session["audio"]["output"]
         own = wanted.get("audio")
         own = own.get("output") if isinstance(own, dict) else None
-        for key in ("format", "voice"):
-            if isinstance(own, dict) and own.get(key) is not None:
-                output = {**output, key: setting(key, output[key], own[key])}
+        if isinstance(own, dict) and own.get("format") is not None:
+            output = {**output, "format": setting("format", output["format"], own["format"])}
         spoken = is_spoken(wanted.get("output_modalities", session["output_modalities"]))
         in_conversation = wanted.get("conversation") != "none"
         told = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.requests import Eagerness, ReplyRequest, TurnDetection
+from pipeline.speech_wire import SPEEDS
 from server.given import given_tools, must_call
 
 SESSION_LIFE_S = 24 * 3600
@@ -126,6 +127,7 @@ def defaults_of(session: Mapping[str, Any]) -> ReplyRequest:
         tools=() if choice == "none" else tools,
         must_call=must_call(choice, tools),
         max_tokens=token_limit(session["max_output_tokens"]),
+        speed=session["audio"]["output"]["speed"],
     )
 
 
@@ -143,12 +145,14 @@ def setting(key: str, current: Any, value: Any) -> Any:
     """What a setting becomes when a client wants it to be ``value``."""
     if key in _MERGED:
         return merged(current, value) if isinstance(value, dict) else current
+    if key == "voice":
+        return current  # there is one, whatever a client calls it
+    if key == "speed":
+        return max(SPEEDS[0], min(SPEEDS[1], value)) if isinstance(value, int | float) else current
     if key == "output_modalities":
         return ["audio"] if is_spoken(value) else ["text"]
     if not isinstance(value, dict):
         return value
-    if key == "voice":
-        return value.get("id", current)
     if key == "turn_detection":
         defaults = _DETECTIONS.get(str(value.get("type", "server_vad")))
         return current if defaults is None else {**defaults, **_without_null(value)}

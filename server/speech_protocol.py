@@ -18,6 +18,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from audio.format import AudioFormat
 from pipeline.phrases import PhraseCutter
 from pipeline.ports import InputError
+from pipeline.speech_wire import SPEEDS
 
 MAX_CONTEXTS = 5  # the hosted service's limit
 MAX_TEXT = 20_000  # characters a message; cutting them must not hold up the event loop
@@ -101,7 +102,7 @@ def _parse_timeout(value: str) -> float:
 
 
 class _VoiceSettings(BaseModel):
-    speed: float | None = Field(None, ge=0.7, le=1.2)
+    speed: float | None = Field(None, ge=SPEEDS[0], le=SPEEDS[1])
 
 
 class _GenerationConfig(BaseModel):

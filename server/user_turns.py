@@ -57,25 +57,27 @@ class UserTurns:
         if not self.transcribed:
             return []
         self._words[told.turn] = text
-        return [
-            *self._tell(item_id, text),
-            event(
-                rt.ConversationItemInputAudioTranscriptionCompletedEvent,
-                item_id=item_id,
-                content_index=0,
-                transcript=text,
-                usage={"type": "duration", "seconds": told.heard_s},
-            ),
-        ]
+        return [*self._tell(item_id, text), *self.completed(item_id, text, told.heard_s)]
+
+    def completed(self, item_id: str, text: str, heard_s: float, place: int = 0) -> list[str]:
+        """The words of an item's sound, all of them."""
+        kind = rt.ConversationItemInputAudioTranscriptionCompletedEvent
+        usage = {"type": "duration", "seconds": heard_s}
+        told = event(kind, item_id=item_id, content_index=place, transcript=text, usage=usage)
+        return [told] if self.transcribed else []
 
     def failed(self, turn: int, message: str) -> list[str]:
         """The words will not be known."""
         item_id = self._ids.get(turn, "")
-        if not self.transcribed or item_id not in self._items:
+        return self.unheard(item_id, message) if item_id in self._items else []
+
+    def unheard(self, item_id: str, message: str, place: int = 0) -> list[str]:
+        """The words of an item's sound will not be known."""
+        if not self.transcribed:
             return []
         error = {"type": "server_error", "code": "transcription_failed", "message": message}
         kind = rt.ConversationItemInputAudioTranscriptionFailedEvent
-        return [event(kind, item_id=item_id, content_index=0, error=error)]
+        return [event(kind, item_id=item_id, content_index=place, error=error)]
 
     def reopened(self, turn: int) -> list[str]:
         """The item announced as the user's turn is taken back; the same turn goes on as a new item."""

@@ -14,6 +14,8 @@ from audio.resample import StreamResampler
 from pipeline.ports import RATE_HZ
 from server.given import ProtocolError
 
+MOST_RECORDED_S = 120  # what a client sends after a recording waits for its words
+
 _FORMATS = {
     "audio/pcm": AudioFormat("pcm16", 24_000),
     "audio/pcmu": AudioFormat("pcmu", 8_000),
@@ -69,6 +71,29 @@ class SoundIn:
         self._resampler = StreamResampler(self.format.rate_hz, RATE_HZ)
         self._odd_byte = b""
         self._held_ms = 0.0
+
+
+def recordings(given: Mapping[str, Any], item: Mapping[str, Any], sound: AudioFormat) -> dict[int, Samples]:
+    """The sounds of a client's item that come without their words, by their place in it. Raises ProtocolError."""
+    missing = {"type": "input_audio", "transcript": None}
+    return {
+        place: _recording(given["content"][place]["audio"], sound)
+        for place, part in enumerate(item.get("content", []))
+        if part == missing and given["content"][place].get("audio")
+    }
+
+
+def _recording(text: object, sound: AudioFormat) -> Samples:
+    if not isinstance(text, str):
+        raise ProtocolError("invalid_type", "Invalid type for 'audio': expected a string.", "item.content")
+    whole = SoundIn()
+    whole.use(sound)
+    samples = np.concatenate((whole.push(text), whole.commit()))
+    if len(samples) > MOST_RECORDED_S * RATE_HZ:
+        got_s = len(samples) / RATE_HZ
+        message = f"Invalid 'audio': too long. Expected at most {MOST_RECORDED_S} s, got {got_s:.1f} s."
+        raise ProtocolError("invalid_value", message, "item.content")
+    return samples
 
 
 class SoundOut:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from audio.format import Samples
-from pipeline.ports import Message
+from pipeline.ports import Message, StageError
 from pipeline.requests import ReplyRequest, TurnDetection
 from pipeline.session import Session
 
@@ -34,6 +35,15 @@ class Remember:
 
     key: str
     message: Message
+    after: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Understand:
+    """A message that the client made holds recordings, each with its place: float32 mono at 16 kHz."""
+
+    item: Mapping[str, Any]
+    recordings: Mapping[int, Samples]
     after: tuple[str, ...] | None = None
 
 
@@ -77,18 +87,35 @@ class Configure:
     defaults: ReplyRequest
 
 
-Wish = HearSound | TakeSound | DropSound | Remember | Forget | Truncate | WantReply | CancelReply | Configure
+Wish = (
+    HearSound
+    | TakeSound
+    | DropSound
+    | Remember
+    | Understand
+    | Forget
+    | Truncate
+    | WantReply
+    | CancelReply
+    | Configure
+)
 
 
-class Truncatable(Protocol):
-    """Who is told what is left of a truncated reply."""
+class Wisher(Protocol):
+    """Who is told what came of its wishes."""
 
     def truncated(self, item_id: str, heard: str) -> None:
         """Of this item's reply only these words were heard."""
 
+    def understood(self, wish: Understand, words: Mapping[int, str]) -> Sequence[Wish]:
+        """These are the words in its recordings; returns what is to be done about them."""
 
-async def grant(wish: Wish, session: Session, protocol: Truncatable) -> None:
-    """Have the session do it. Waits only where sound comes in faster than it may be lost."""
+    def not_understood(self, wish: Understand, error: str) -> None:
+        """The words in its recordings will not be known."""
+
+
+async def grant(wish: Wish, session: Session, protocol: Wisher) -> None:
+    """Have the session do it. Waits for a recording's words, and where sound comes faster than it may be lost."""
     match wish:
         case HearSound(samples):
             await session.hear(samples)
@@ -98,6 +125,8 @@ async def grant(wish: Wish, session: Session, protocol: Truncatable) -> None:
             await session.clear_sound()
         case Remember(key, message, after):
             session.history.add(message, key, after)
+        case Understand():
+            await _understand(wish, session, protocol)
         case Forget(key):
             session.history.remove(key)
         case Truncate(item_id, turn, heard_ms):
@@ -111,3 +140,14 @@ async def grant(wish: Wish, session: Session, protocol: Truncatable) -> None:
         case Configure(instructions, detection, defaults):
             session.history.instructions = instructions
             await session.configure(detection, defaults)
+
+
+async def _understand(wish: Understand, session: Session, protocol: Wisher) -> None:
+    """What the client sends after it waits, so that a reply it asks for has the words."""
+    try:
+        words = {place: await session.understand(sound) for place, sound in wish.recordings.items()}
+    except StageError as error:
+        protocol.not_understood(wish, str(error))
+        return
+    for more in protocol.understood(wish, words):
+        await grant(more, session, protocol)

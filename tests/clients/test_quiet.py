@@ -43,9 +43,8 @@ def sounds(*lengths_s: float) -> list[Sound]:
 def stages(*script: Say) -> Any:
     said = list(script)
     speech: Any = ScriptedSpeech(0.02)
-    return Stages(
-        ScriptedActivity(said), ScriptedTurnEnd(0.97, 0.06), ScriptedRecogniser(said, 0.08), model(), speech
-    )
+    ear, words = ScriptedActivity(said), ScriptedRecogniser(said, 0.08)
+    return Stages(ear, ScriptedTurnEnd(0.97, 0.06), words, model(), speech, lambda: ear)
 
 
 def model() -> ScriptedModel:

@@ -174,7 +174,7 @@ class ScriptedSpeech:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def open(self, context: str) -> ScriptedContext:
+    async def open(self, context: str, speed: float = 1.0) -> ScriptedContext:
         if self.fails:
             raise StageError("speech", "scripted failure")
         self.open_contexts.add(context)
@@ -258,7 +258,8 @@ class Conversation:
         self.speech = ScriptedSpeech(costs.phrase)
         self.recogniser = ScriptedRecogniser(self.script, costs.recognition)
         turn_end = ScriptedTurnEnd(done, costs.judgement)
-        stages: Any = Stages(ScriptedActivity(self.script), turn_end, self.recogniser, self.model, self.speech)
+        ear = ScriptedActivity(self.script)
+        stages: Any = Stages(ear, turn_end, self.recogniser, self.model, self.speech, lambda: ear)
         self.session = Session(stages, config, loop_clock)
         self._wishes: list[tuple[float, Wish]] = []
         self.log = Log()

@@ -36,6 +36,7 @@ from server.wishes import (
     DropSound,
     Forget,
     HearSound,
+    Remember,
     TakeSound,
     Truncate,
     WantReply,
@@ -101,6 +102,69 @@ def test_an_update_changes_only_what_it_names() -> None:
 
 def test_an_unknown_setting_is_ignored() -> None:
     assert kinds(Client().send("session.update", session={"surprise": 1})) == ["session.updated"]
+
+
+def test_the_voice_that_is_told_is_the_one_that_speaks() -> None:
+    client = Client()
+    wanted = {"audio": {"output": {"voice": {"id": "marin"}}}}
+    told = client.send("session.update", session=wanted)[0]
+    client.send("response.create", response=wanted)
+    created = client.happens(ReplyStarted(1, client.wishes[-1].request.key))[0]
+    assert told["session"]["audio"]["output"]["voice"] == "heart"
+    assert created["response"]["audio"]["output"]["voice"] == "heart"
+
+
+@pytest.mark.parametrize(("wanted", "speed"), [(1.1, 1.1), (0.25, 0.7), (1.5, 1.2), ("fast", 1.0), (None, 1.0)])
+def test_the_speed_that_is_told_is_the_one_that_replies_are_spoken_with(wanted: Any, speed: float) -> None:
+    client = Client()
+    told = client.send("session.update", session={"audio": {"output": {"speed": wanted}}})[0]
+    client.send("response.create")
+    assert told["session"]["audio"]["output"]["speed"] == speed
+    assert client.wishes[-1].request.speed == speed
+
+
+def spoken_item(**more: Any) -> dict[str, Any]:
+    sound = {"type": "input_audio", "audio": base64.b64encode(bytes(48_000)).decode(), **more}
+    return {
+        "id": "mine",
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "Listen:"}, sound],
+    }
+
+
+def test_the_sound_of_an_item_becomes_its_words_in_the_conversation() -> None:
+    client = Client()
+    client.send("session.update", session={"audio": {"input": {"transcription": {"model": "x"}}}})
+    assert kinds(client.send("conversation.item.create", item=spoken_item())) == [
+        "conversation.item.added",
+        "conversation.item.done",
+    ]
+    wish = client.wishes[-1]
+    assert len(wish.recordings[1]) == 16_000
+    assert client.protocol.understood(wish, {1: "Hello"}) == [
+        Remember("item:mine", Message("user", "Listen: Hello"))
+    ]
+    done = client.told()[0]
+    assert (done["transcript"], done["content_index"], done["usage"]["seconds"]) == ("Hello", 1, 1.0)
+    retrieved = client.send("conversation.item.retrieve", item_id="mine")[0]
+    assert retrieved["item"]["content"][1] == {"type": "input_audio", "transcript": "Hello"}
+
+
+def test_an_item_that_brings_its_words_is_not_listened_to() -> None:
+    client = Client()
+    client.send("conversation.item.create", item=spoken_item(transcript="Hi"))
+    assert client.wishes == [Remember("item:mine", Message("user", "Listen: Hi"))]
+
+
+def test_sound_of_an_item_that_is_not_understood_is_told_once() -> None:
+    client = Client()
+    client.send("conversation.item.create", item=spoken_item())
+    client.protocol.not_understood(client.wishes[-1], "broken")
+    assert kinds(client.told()) == ["error"]
+    client.send("session.update", session={"audio": {"input": {"transcription": {"model": "x"}}}})
+    client.protocol.not_understood(client.wishes[0], "broken")
+    assert kinds(client.told()) == ["conversation.item.input_audio_transcription.failed"]
 
 
 def test_sound_may_be_cut_anywhere_even_within_a_sample() -> None:

@@ -86,6 +86,17 @@ async def test_every_word_is_timed_within_the_audio_and_in_order(voice: Counting
     assert times[-1, 1] <= sum(len(piece.pcm) // 2 for piece in pieces)
 
 
+async def test_a_faster_reply_is_shorter_and_says_the_same(voice: CountingVoice) -> None:
+    lengths_ms = []
+    async with serving(voice) as (_, port), SpeechLink(f"ws://127.0.0.1:{port}", "heart") as link:
+        for speed in (1.0, 1.2):
+            reply = await link.open("reply", speed)
+            await tell(reply, REPLY)
+            lengths_ms.append(sum(piece.duration_ms for piece in await hear(reply)))
+    assert voice.asked == PHRASES * 2
+    assert lengths_ms[1] == pytest.approx(lengths_ms[0] / 1.2, rel=0.1)
+
+
 async def test_a_draft_and_a_reply_share_the_socket(voice: CountingVoice) -> None:
     async with serving(voice) as (_, port), SpeechLink(f"ws://127.0.0.1:{port}", "heart") as link:
         reply, draft = await link.open("reply"), await link.open("draft")

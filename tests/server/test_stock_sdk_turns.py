@@ -123,3 +123,21 @@ async def test_a_reply_of_which_less_was_played_is_remembered_shorter(models: Mo
         heard = await listen(it, "conversation.item.retrieved", heard)
     whole, kept = item.content[0].transcript, heard.events[-1].item.content[0].transcript
     assert 0 < len(kept.split()) < len(whole.split())
+
+
+async def test_sound_in_an_item_is_transcribed_and_answered(
+    models: Models, voice: HibariVoice, store: Store
+) -> None:
+    async with connected(models, voice, output_modalities=["text"]) as it:
+        sound = base64.b64encode(WIRE.encode(reading(store, 24_000))).decode()
+        content = [{"type": "input_audio", "audio": sound}]
+        await it.conversation.item.create(
+            item={"id": "heard", "type": "message", "role": "user", "content": content}
+        )
+        await it.response.create()
+        heard = await listen(it, "response.done", Heard())
+        await it.conversation.item.retrieve(item_id="heard")
+        heard = await listen(it, "conversation.item.retrieved", heard)
+    assert "best of times" in heard.transcript.lower()
+    assert heard.events[-1].item.content[0].transcript == heard.transcript
+    assert heard.responses[0].output[0].content[0].text
