@@ -445,7 +445,9 @@ function stop() {
 }
 
 function askForKey() {
-  complain($("key").value ? "The server does not know this key." : "This server asks for a key.");
+  const why = $("key").value ? "The server does not know this key." : "This server asks for a key.";
+  complain(why);
+  $("key-note").textContent = why; // the dialog hides the complaint
   $("settings").showModal();
   $("key").focus();
 }
