@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audio.framer import Framer
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, Recogniser, Samples, VoiceActivity
@@ -31,7 +32,7 @@ async def words_in(sound: Samples, activity: VoiceActivity, recogniser: Recognis
     return " ".join(said)
 
 
-def _stretches(speech: np.ndarray) -> Iterator[tuple[int, int]]:
+def _stretches(speech: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
     """First frame and the one after the last of each part."""
     start = 0
     while len(speech) - start > STRETCH_FRAMES:

@@ -160,8 +160,10 @@ class RealtimeProtocol:
         previous = body.get("previous_item_id")
         after = previous if isinstance(previous, str) else None
         self.outgoing += [*self._items.add(item, _key(item["id"]), after), *self._items.done(item)]
-        before = None if after is None else self._items.keys_before(item["id"])
-        return [Understand(item, sounds, before)] if sounds else self._remember(item, before)
+        before = self._items.keys_before(item["id"])
+        if sounds:
+            return [Understand(item, sounds, before)]
+        return self._remember(item, None if after is None else before)
 
     def understood(self, wish: Understand, words: Mapping[int, str]) -> list[Wish]:
         """The words of an item's recordings: part of the conversation, and told."""

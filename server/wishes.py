@@ -40,11 +40,14 @@ class Remember:
 
 @dataclass(frozen=True, slots=True)
 class Understand:
-    """A message that the client made holds recordings, each with its place: float32 mono at 16 kHz."""
+    """A message that the client made holds recordings, each with its place: float32 mono at 16 kHz.
+
+    ``after`` are the keys before the message: others may come while its words are awaited.
+    """
 
     item: Mapping[str, Any]
     recordings: Mapping[int, Samples]
-    after: tuple[str, ...] | None = None
+    after: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

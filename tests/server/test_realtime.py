@@ -143,7 +143,7 @@ def test_the_sound_of_an_item_becomes_its_words_in_the_conversation() -> None:
     wish = client.wishes[-1]
     assert len(wish.recordings[1]) == 16_000
     assert client.protocol.understood(wish, {1: "Hello"}) == [
-        Remember("item:mine", Message("user", "Listen: Hello"))
+        Remember("item:mine", Message("user", "Listen: Hello"), ())
     ]
     done = client.told()[0]
     assert (done["transcript"], done["content_index"], done["usage"]["seconds"]) == ("Hello", 1, 1.0)

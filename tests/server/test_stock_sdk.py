@@ -114,13 +114,16 @@ async def test_a_reading_is_answered_and_another_one_over_the_answer_cancels_it_
         Server(Config(), models=models, voice=voice) as server,
         client(server).realtime.connect(model="m") as it,
     ):
+        await it.session.update(session={"type": "realtime", "instructions": "Answer with a long story."})
         heard = await ask(it, reading, "response.output_audio.delta")
         talking = asyncio.create_task(stream(it, interruption, len(interruption) / 48_000 + 20))
-        while "tried" not in heard.transcript.lower() or heard.responses[-1].status != "completed":
+        await listen(it, "response.done", heard)
+        while heard.responses[-1].status != "completed":
             await listen(it, "response.done", heard)
         talking.cancel()
         await asyncio.wait([talking])
     assert "best of times" in heard.transcript.lower()
+    assert "tried" in heard.transcript.lower()
     assert heard.responses[0].status == "cancelled"
     assert heard.responses[0].status_details.reason == "turn_detected"
 
