@@ -20,7 +20,7 @@ from rich.table import Table
 
 from audio.echo import WebRtcCanceller
 from audio.resample import resample
-from clients import followups
+from clients import decode_bench, followups
 from clients.accuracy import word_errors
 from clients.crowd import Level, find_limit, plot_levels, render_levels
 from clients.echo_bench import Outcome, Setting, human_remark, render_echo, run_trial
@@ -91,6 +91,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     echo.add_argument("--delays", type=float, nargs="+", default=[20.0, 200.0], metavar="MS")
     echo.add_argument("--no-echo-cancellation", action="store_true", help="what the words alone keep out")
     add_model_options(echo)
+    decode_bench.add_parser(checks)
     followups.add_parser(checks)
     for check in (over, quiet, many):
         check.add_argument(
@@ -105,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
     console, config = Console(highlight=False), config_from(args)
     if args.check == "echo":
         return _run_echo(args, config, console)
+    if args.check == "decode":
+        return decode_bench.run(args, config, console)
     if args.check == "followups":
         return followups.run(args, console)
     recordings = list(_usable(args.places, args.category))

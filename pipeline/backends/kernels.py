@@ -20,6 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.backends.dot_products import FOUR_ROWS, ONE_ROWS, four_tokens, one_token
+from pipeline.backends.tiles import fits, in_tiles, multiply_tiles, usable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int8] | NDArray[np.int16]
@@ -42,28 +43,37 @@ if platform.machine() in ("x86_64", "AMD64"):
 
 
 class Packed(NamedTuple):
-    """Weights ``[..., rows, columns]`` as int8, with one scale a row."""
+    """Weights ``[layers, rows, columns]`` as int8, with one scale a row; ``tiled``: in the order of tiles.py."""
 
     values: NDArray[np.int8]
     scales: Floats
+    tiled: bool = False
 
 
-def pack(layers: list[Floats]) -> Packed:
-    """Symmetric int8 with one scale a row, of each layer's weights ``[rows, columns]``."""
+def pack(layers: list[Floats], *, tiled: bool = False) -> Packed:
+    """Symmetric int8 with one scale a row, of each layer's weights ``[rows, columns]``.
+
+    ``tiled``: in tiles where the processor has a unit for them, and if they fit.
+    """
     packed = [_pack(layer) for layer in layers]
-    return Packed(np.stack([one.values for one in packed]), np.stack([one.scales for one in packed]))
+    values, scales = (np.stack(each) for each in zip(*packed, strict=True))
+    tiled = tiled and usable() and fits(*values.shape[1:])
+    return Packed(in_tiles(values) if tiled else values, scales, tiled)
 
 
-def _pack(weight: Floats) -> Packed:
+def _pack(weight: Floats) -> tuple[NDArray[np.int8], Floats]:
     scales = np.maximum(np.abs(weight).max(axis=1) / WEIGHT_LEVELS, 1e-12).astype(np.float32)
-    return Packed(np.rint(weight / scales[:, None]).astype(np.int8), scales)
+    return np.rint(weight / scales[:, None]).astype(np.int8), scales
 
 
 @njit(nogil=True, cache=True)
 def project(x: Floats, weight: Packed, layer: int, out: Floats) -> None:
     """``out [tokens, rows]`` = ``x [tokens, columns]`` times one layer's weights."""
     quantised, scales = quantised_rows(x)
-    multiply(quantised, scales, weight.values[layer], weight.scales[layer], out)
+    if weight.tiled:
+        multiply_tiles(quantised, scales, weight.values[layer], weight.scales[layer], out)
+    else:
+        multiply(quantised, scales, weight.values[layer], weight.scales[layer], out)
 
 
 @njit(nogil=True, cache=True)
@@ -117,14 +127,21 @@ def quantised_rows(x: Floats) -> tuple[Ints, Floats]:
     levels = np.float32(min(FINEST_LEVELS, np.iinfo(np.int32).max // (WEIGHT_LEVELS * columns)))
     integers, scales = np.empty((tokens, columns), np.int16), np.empty(tokens, np.float32)
     for token in range(tokens):
-        largest = np.float32(1e-12)
-        for column in range(columns):
-            largest = max(largest, abs(x[token, column]))
+        largest = max(_largest(x[token]), np.float32(1e-12))
         scales[token] = largest / levels
         steps = levels / largest
         for column in range(columns):
             integers[token, column] = np.int16(np.rint(x[token, column] * steps))
     return integers, scales
+
+
+@njit(nogil=True, cache=True)
+def _largest(x: Floats) -> np.float32:
+    """The largest magnitude, found in vectors: without their signs, floats are ordered like their bits."""
+    bits, largest = x.view(np.int32), np.int32(0)
+    for column in range(len(bits)):
+        largest = max(largest, bits[column] & np.int32(0x7FFFFFFF))
+    return np.int32(largest).view(np.float32)
 
 
 @njit(nogil=True, cache=True)
@@ -146,23 +163,33 @@ def _look(query: Floats, keys: Floats, log_weights: Floats, shares: Floats) -> N
     """The softmax of the query's products with ``keys [positions, head width]``, the first of them weighted."""
     positions, width = keys.shape
     root = np.float32(1 / np.sqrt(width))
-    for position in range(positions):
+    fours = positions // 4 * 4
+    for first in range(0, fours, 4):
+        one = two = three = four = np.float32(0)
+        for column in range(width):
+            one += query[column] * keys[first, column]
+            two += query[column] * keys[first + 1, column]
+            three += query[column] * keys[first + 2, column]
+            four += query[column] * keys[first + 3, column]
+        shares[first], shares[first + 1], shares[first + 2], shares[first + 3] = one, two, three, four
+    for position in range(fours, positions):
         score = np.float32(0)
         for column in range(width):
             score += query[column] * keys[position, column]
-        shares[position] = score * root
+        shares[position] = score
+    shares *= root
     for position in range(len(log_weights)):
         shares[position] += log_weights[position]
     largest, total = shares.max(), np.float32(0)
     for position in range(positions):
-        shares[position] = _exponential(shares[position] - largest)
+        shares[position] = exponential(shares[position] - largest)
     for position in range(positions):
         total += shares[position]
     shares /= total
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _exponential(x: np.float32) -> np.float32:
+def exponential(x: np.float32) -> np.float32:
     """e to the power of ``x <= 0``, to four digits and in vectors, which the library's is not."""
     one = np.float32(1)
     y = np.float32(max(x, np.float32(-80)) / np.float32(256))  # small enough for five terms of the series
@@ -174,7 +201,14 @@ def _exponential(x: np.float32) -> np.float32:
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _mix(shares: Floats, values: Floats, out: Floats) -> None:
+    positions, width = values.shape
+    fours = positions // 4 * 4
     out[:] = 0
-    for position in range(values.shape[0]):
-        for column in range(values.shape[1]):
+    for first in range(0, fours, 4):
+        one, two, three, four = shares[first], shares[first + 1], shares[first + 2], shares[first + 3]
+        for column in range(width):
+            left = one * values[first, column] + two * values[first + 1, column]
+            out[column] += left + three * values[first + 2, column] + four * values[first + 3, column]
+    for position in range(fours, positions):
+        for column in range(width):
             out[column] += shares[position] * values[position, column]

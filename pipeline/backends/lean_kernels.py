@@ -9,7 +9,7 @@ from numba import carray, njit, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeline.backends.kernels import FAST, Floats, Packed, attend, project
+from pipeline.backends.kernels import FAST, Floats, Packed, attend, exponential, project
 
 Indexes = NDArray[np.int64]
 
@@ -167,13 +167,16 @@ def _store(qkv: Floats, place: int, keys: Floats, values: Floats, heads: int) ->
         values[head, place] = qkv[value : value + width]
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")  # a check for zero would rule out vectors
 def _gated(gate_up: Floats) -> Floats:
     """SwiGLU (Shazeer 2020) of the fused projections ``[tokens, gate and up]``."""
     tokens, width = gate_up.shape[0], gate_up.shape[1] // 2
     out = np.empty((tokens, width), np.float32)
+    one = np.float32(1)
     for token in range(tokens):
         for column in range(width):
             gate = gate_up[token, column]
-            out[token, column] = gate / (1 + np.exp(-gate)) * gate_up[token, width + column]
+            power = exponential(-abs(gate))
+            share = (one if gate > 0 else power) / (one + power)
+            out[token, column] = gate * share * gate_up[token, width + column]
     return out

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -57,15 +58,16 @@ class LeanLlama:
         exponents = np.arange(0, width, 2, dtype=np.float32) / width
         attentions, mlps = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
         self.embedding = _floats(model.model.embed_tokens)
+        packed = partial(pack, tiled=True)
         self.weights = Weights(
             norm_before=np.stack([_floats(layer.input_layernorm) for layer in layers]),
-            qkv=pack([_fused(one.q_proj, one.k_proj, one.v_proj) for one in attentions]),
-            out=pack([_floats(one.o_proj) for one in attentions]),
+            qkv=packed([_fused(one.q_proj, one.k_proj, one.v_proj) for one in attentions]),
+            out=packed([_floats(one.o_proj) for one in attentions]),
             norm_after=np.stack([_floats(layer.post_attention_layernorm) for layer in layers]),
-            gate_up=pack([_fused(one.gate_proj, one.up_proj) for one in mlps]),
-            down=pack([_floats(one.down_proj) for one in mlps]),
+            gate_up=packed([_fused(one.gate_proj, one.up_proj) for one in mlps]),
+            down=packed([_floats(one.down_proj) for one in mlps]),
             norm=_floats(model.model.norm),
-            head=pack([_floats(model.lm_head)]),
+            head=packed([_floats(model.lm_head)]),
             frequencies=np.float32(config.rope_parameters["rope_theta"]) ** -exponents,
             heads=config.num_attention_heads,
             kv_heads=config.num_key_value_heads,

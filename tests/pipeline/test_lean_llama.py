@@ -13,8 +13,9 @@ from codec.model import StateCodec
 from codec.window import FusedState
 from pipeline.backends.decoders import StockDecoder
 from pipeline.backends.injection import LeanInjection
-from pipeline.backends.kernels import WEIGHT_LEVELS, multiply, pack, quantised_rows
+from pipeline.backends.kernels import WEIGHT_LEVELS, multiply, pack, project, quantised_rows
 from pipeline.backends.lean_llama import GROW_TOKENS, LeanLlama
+from pipeline.backends.tiles import usable
 from tests.pipeline.tiny_llama import SHAPE, a_state, tiny_codec, tiny_llama
 
 IDS = [3, 14, 15, 92, 65, 35, 89, 79, 32, 38, 46, 26, 43, 38, 32, 79]
@@ -81,6 +82,19 @@ def test_products_are_exact_for_every_number_of_tokens_and_rows(tokens: int, row
     out = np.empty((tokens, rows), np.float32)
     multiply(x, np.ones(tokens, np.float32), weight, np.ones(rows, np.float32), out)
     assert np.array_equal(out, (x.astype(np.int64) @ weight.T.astype(np.int64)).astype(np.float32))
+
+
+@pytest.mark.skipif(not usable(), reason="the processor has no unit for tiles")
+@pytest.mark.parametrize("tokens", [1, 7, 8, 19])
+def test_products_of_tiles_are_the_bits_of_dot_products(tokens: int) -> None:
+    numbers = np.random.default_rng(0)
+    weight = numbers.standard_normal((128, 192)).astype(np.float32)
+    x = numbers.standard_normal((tokens, 192)).astype(np.float32)
+    in_tiles, in_rows = np.empty((2, tokens, 128), np.float32)
+    project(x, pack([weight], tiled=True), 0, in_tiles)
+    project(x, pack([weight]), 0, in_rows)
+    assert pack([weight], tiled=True).tiled
+    assert np.array_equal(in_tiles, in_rows)
 
 
 def test_models_of_another_shape_are_left_to_the_stock_decoder() -> None:

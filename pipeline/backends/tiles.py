@@ -1,0 +1,176 @@
+"""Matrix products of whole tiles in the processor's own unit for them (Intel's AMX), for compiled loops.
+
+A tile of the unit is 16 rows of 64 bytes; one instruction multiplies two of them, int8 by int8, and adds up
+exactly in int32. Activations have 12 bits, so each goes in as two rows: ``x = 16 * high + low``. Eight tokens fill
+a tile, and the sums are the same integers that the dot products give (dot_products.py), whoever shares the tile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from functools import cache
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int8] | NDArray[np.int16]
+
+TILE_TOKENS, TILE_ROWS, TILE_COLUMNS = 8, 16, 64
+STRIPS = 4  # of TILE_ROWS weight rows each, multiplied side by side
+COMPILED = bool(llvmlite.binding.get_host_cpu_features().get("amx-int8")) and platform.machine() == "x86_64"
+
+_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
+_LINE = 64  # bytes: a tile's row that lies across two lines of the cache takes twice as long
+_BYTE, _INT64 = ir.IntType(8), ir.IntType(64)
+_X, _WEIGHT = STRIPS, STRIPS + 1  # the tiles behind those of the sums
+# Palette 1; then for each tile the bytes in a row, from byte 16 on, and the rows, from byte 48 on.
+LAYOUT = np.frombuffer(bytes([1] + [0] * 15 + [64, 0] * 8 + [0] * 16 + [16] * 8 + [0] * 8), np.uint8)
+
+
+@cache
+def usable() -> bool:
+    """Whether this process may use the unit, which Linux wants to be asked for."""
+    if not COMPILED or not sys.platform.startswith("linux"):
+        return False
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    return int(call(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA)) == 0
+
+
+def fits(rows: int, columns: int) -> bool:
+    """Whether weights of this shape can be cut into tiles."""
+    return rows % (TILE_ROWS * STRIPS) == 0 and columns % TILE_COLUMNS == 0
+
+
+def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Weights ``[layers, rows, columns]`` in the order in which the unit takes them, the array's shape the same.
+
+    Tile by tile, and in each four columns of every row, then the next four.
+    """
+    layers, rows, columns = weights.shape
+    cut = (layers, rows // TILE_ROWS, TILE_ROWS, columns // TILE_COLUMNS, TILE_COLUMNS // 4, 4)
+    space = np.empty(weights.size + _LINE, np.int8)
+    tiles = space[-space.ctypes.data % _LINE :][: weights.size].reshape(weights.shape)
+    tiles[:] = weights.reshape(cut).transpose(0, 1, 3, 4, 2, 5).reshape(weights.shape)
+    return tiles
+
+
+def _configure(_typing: Any, _layout: Any) -> Any:
+    """Begin to use tiles; takes the address of LAYOUT."""
+
+    def build(context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[ir.Value, ...]) -> Any:
+        _call(builder, "ldtilecfg", _pointer(builder, arguments[0]))
+        return context.get_dummy_value()
+
+    return types.void(types.intp), build
+
+
+def _release(_typing: Any) -> Any:
+    """No more tiles are used: what is in them need not be saved when threads take turns."""
+
+    def build(context: Any, builder: ir.IRBuilder, _signature: Any, _arguments: tuple[ir.Value, ...]) -> Any:
+        _call(builder, "tilerelease")
+        return context.get_dummy_value()
+
+    return types.void(), build
+
+
+def _multiply_strips(_typing: Any, _x: Any, _weight: Any, _apart: Any, _columns: Any, _sums: Any) -> Any:
+    """Sums ``[STRIPS, 16, TILE_ROWS]`` of 16 rows ``x [16, columns]`` with strips of weights, so many bytes apart.
+
+    Takes addresses, of int8 and of int32, and these two numbers. A strip is TILE_ROWS rows of weights in tiles.
+    """
+
+    def build(context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[ir.Value, ...]) -> Any:
+        x, weight, apart, columns, sums = arguments
+        for strip in range(STRIPS):
+            _call(builder, "tilezero", _BYTE(strip))
+        with cgutils.for_range_slice(builder, _INT64(0), columns, _INT64(TILE_COLUMNS), _INT64) as (column, _):
+            _load(builder, _X, builder.add(x, column), columns)
+            tile = builder.add(weight, builder.mul(column, _INT64(TILE_ROWS)))
+            for strip in range(STRIPS):
+                place = builder.add(tile, builder.mul(apart, _INT64(strip)))
+                _load(builder, _WEIGHT, place, _INT64(TILE_COLUMNS))
+                _call(builder, "tdpbssd", _BYTE(strip), _BYTE(_X), _BYTE(_WEIGHT))
+        for strip in range(STRIPS):
+            place = builder.add(sums, _INT64(strip * TILE_ROWS * TILE_COLUMNS))
+            _call(builder, "tilestored64", _BYTE(strip), _pointer(builder, place), _INT64(TILE_COLUMNS))
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 5), build
+
+
+configure: Any = intrinsic(_configure)
+release: Any = intrinsic(_release)
+multiply_strips: Any = intrinsic(_multiply_strips)
+
+
+def _load(builder: ir.IRBuilder, tile: int, address: ir.Value, row_bytes: ir.Value) -> None:
+    _call(builder, "tileloadd64", _BYTE(tile), _pointer(builder, address), row_bytes)
+
+
+def _pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    return builder.inttoptr(address, _BYTE.as_pointer())
+
+
+def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
+    if not COMPILED:
+        return  # compiled with the rest, and never run
+    kind = ir.FunctionType(ir.VoidType(), [one.type for one in arguments])
+    builder.call(builder.module.declare_intrinsic(f"llvm.x86.{name}", (), kind), arguments)
+
+
+@njit(nogil=True, cache=True)
+def multiply_tiles(x: Integers, scales: Floats, weight: Integers, weight_scales: Floats, out: Floats) -> None:
+    """``out [tokens, rows]`` = ``x [tokens, columns]`` times ``weight [rows, columns]`` in tiles."""
+    rows, columns = weight.shape
+    halves = _halves(x)
+    space = np.empty(STRIPS * TILE_ROWS * TILE_ROWS + _LINE // 4, np.int32)
+    sums = space[-space.ctypes.data % _LINE // 4 :][: STRIPS * TILE_ROWS * TILE_ROWS]
+    sums_of = sums.reshape((STRIPS, TILE_ROWS, TILE_ROWS))
+    share = rows // STRIPS
+    configure(LAYOUT.ctypes.data)
+    for first in range(0, share, TILE_ROWS):
+        for group in range(len(halves)):
+            begin = group * TILE_TOKENS
+            some, factors = out[begin : begin + TILE_TOKENS], scales[begin : begin + TILE_TOKENS]
+            address = weight[first].ctypes.data
+            multiply_strips(halves[group].ctypes.data, address, share * columns, columns, sums.ctypes.data)
+            for strip in range(STRIPS):
+                row = strip * share + first
+                here = slice(row, row + TILE_ROWS)
+                _scale(sums_of[strip], factors, weight_scales[here], some[:, here])
+    release()
+
+
+@njit(nogil=True, cache=True)
+def _halves(x: Integers) -> NDArray[np.int8]:
+    """Tokens ``[tokens, columns]`` of 12 bits in groups ``[groups, high and low of TILE_TOKENS, columns]``."""
+    tokens, columns = x.shape
+    shape = (-(-tokens // TILE_TOKENS), 2 * TILE_TOKENS, columns)
+    size = shape[0] * shape[1] * shape[2]
+    space = np.zeros(size + _LINE, np.int8)
+    halves = space[-space.ctypes.data % _LINE :][:size].reshape(shape)
+    for token in range(tokens):
+        group, place = token // TILE_TOKENS, token % TILE_TOKENS
+        for column in range(columns):
+            halves[group, place, column] = np.int8(x[token, column] >> 4)
+            halves[group, TILE_TOKENS + place, column] = np.int8(x[token, column] & 15)
+    return halves
+
+
+@njit(nogil=True, cache=True)
+def _scale(sums: NDArray[np.int32], scales: Floats, weight_scales: Floats, out: Floats) -> None:
+    """``out [tokens, TILE_ROWS]`` from the sums of one tile."""
+    for token in range(len(scales)):
+        for row in range(TILE_ROWS):
+            total = np.float32(np.int32(16) * sums[token, row] + sums[TILE_TOKENS + token, row])
+            out[token, row] = total * scales[token] * weight_scales[row]
