@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from audio.ducking import DUCKED
 from audio.format import Samples, ms_to_samples, samples_to_ms
 from audio.resample import StreamResampler, resample
 from audio.ring import SampleRing
@@ -37,7 +38,7 @@ class Playout:
     ``fill`` belongs to the device's thread; everything else to the conversation's. Sound waits until
     ``prebuffer_ms`` of it are there, or all of it. Where it runs dry it fades out, and in again when it goes on;
     more sound of a reply that ran dry in its middle is a gap, and counted. ``forget`` fades what is being played
-    and drops the rest of it; sound that is pushed after it is kept.
+    and drops the rest of it; sound that is pushed after it is kept. ``duck`` makes all of it quieter for a while.
     """
 
     def __init__(self, from_hz: int, rate_hz: int, *, prebuffer_ms: float = 40.0, fade_ms: float = 20.0) -> None:
@@ -49,11 +50,14 @@ class Playout:
         self._prebuffer = ms_to_samples(prebuffer_ms, rate_hz)
         self._ramp_in = np.linspace(0, 1, ms_to_samples(fade_ms, rate_hz), dtype=np.float32)
         self._ramp_out = self._ramp_in[::-1].copy()
+        self._ramp_level = np.empty_like(self._ramp_in)
         self._segments: deque[_Segment] = deque()
         self._cutting: list[_Segment] = []
         # Each of these is written by one thread only, and read by the other.
         self._complete_to = 0  # sound before this position waits for nothing
         self._cut_to = 0  # sound before this position is not wanted any more
+        self._wanted_level = 1.0
+        self._level = 1.0
         self._cut_at = 0  # where the device stopped for the latest cut
         self._cut_done = 0  # the latest ``_cut_to`` that the device has obeyed
         self._dry_samples = 0  # of silence since the sound ran out
@@ -96,6 +100,10 @@ class Playout:
         self._cutting += self._unplayed()
         self._segments.clear()
         self._cut_to = self._complete_to = self._ring.written
+
+    def duck(self, ducked: bool) -> None:
+        """Whether what is played is to be quieter, until told otherwise."""
+        self._wanted_level = DUCKED if ducked else 1.0
 
     def settle(self) -> list[Cut]:
         """Where the replies that were forgotten have stopped: told once, when the device has got there."""
@@ -146,6 +154,7 @@ class Playout:
             self._fade_away(out, cut_to)
         else:
             self._play(out)
+        self._change_level(out)
 
     def _play(self, out: Samples) -> None:
         ring = self._ring
@@ -187,11 +196,28 @@ class Playout:
         self._sounding, self._dry_samples = False, len(out) - count
         self._cut_done = cut_to
 
+    def _change_level(self, out: Samples) -> None:
+        """Go to the level that is wanted within a fade, or the block if that is shorter."""
+        before, wanted = self._level, self._wanted_level
+        count = min(len(out), len(self._ramp_in)) if before != wanted else 0
+        if count:
+            way = self._ramp_level[:count]
+            np.multiply(_last_steps(self._ramp_in, count), wanted - before, out=way)
+            np.add(way, before, out=way)
+            np.multiply(out[:count], way, out=out[:count])
+        if wanted != 1.0:
+            np.multiply(out[count:], wanted, out=out[count:])
+        self._level = wanted
+
 
 def _fade_out(sound: Samples, ramp: Samples) -> None:
     """Fade the end of the sound; a steeper fade where it is shorter than the ramp."""
     count = min(len(sound), len(ramp))
     if count:
-        step = len(ramp) // count
-        steps = ramp[len(ramp) - 1 - step * (count - 1) :: step]
-        np.multiply(sound[-count:], steps, out=sound[-count:])
+        np.multiply(sound[-count:], _last_steps(ramp, count), out=sound[-count:])
+
+
+def _last_steps(ramp: Samples, count: int) -> Samples:
+    """The ramp in so many steps, the last of which is its end."""
+    step = len(ramp) // count
+    return ramp[len(ramp) - 1 - step * (count - 1) :: step]

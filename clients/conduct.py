@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -18,24 +16,20 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from audio.echo import WebRtcCanceller
 from audio.resample import resample
-from clients import decode_bench, followups
+from clients import decode_bench, echo, followups
 from clients.accuracy import word_errors
 from clients.crowd import Level, find_limit, plot_levels, render_levels
-from clients.echo_bench import Outcome, Setting, human_remark, render_echo, run_trial
 from clients.hearing import first_audible
 from clients.interruptions import Remark, SpokenOver, hear_out, noticed, remark_from, speak_over
 from clients.options import add_model_options, config_from
 from clients.quiet import Heard, listen, render_quiet, total
-from clients.realtime import RATE_HZ as WIRE_HZ
-from clients.recordings import Recording, Rejected, read_recordings
+from clients.recordings import Recording, usable
 from clients.sounds import Sound, without_speech
 from clients.summary import spread
 from pipeline.config import Config
 from pipeline.interruption import Interruption, classify
 from pipeline.ports import RATE_HZ, InputError, Voice
-from pipeline.store import Store
 
 PHRASES = ("What is the capital of France?", "Stop.", "Uh-huh.")
 LAST_VOICE = "a voice"
@@ -79,18 +73,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     many.add_argument("--turns", type=int, default=4, metavar="N", help="questions that each user asks (4)")
     many.add_argument("--limit-ms", type=float, default=1_000, metavar="MS", help="voice to voice, p95 (1000)")
     many.add_argument("--plot", type=Path, metavar="FILE", help="draw the curve")
-    echo = checks.add_parser(
-        "echo",
-        help="does it hear itself, in simulated rooms?",
-        description="Plays its own replies into its microphone, in rooms of several loudnesses and delays and in "
-        "real time: nothing of them is to be taken for speech. Then a human voice speaks over it.",
-    )
-    echo.add_argument("--replies", type=int, default=10, help="that nobody speaks over, a room (10)")
-    echo.add_argument("--interruptions", type=int, default=3, help="and replies that somebody does (3)")
-    echo.add_argument("--levels", type=float, nargs="+", default=[0.0, -6.0, -12.0], metavar="DB")
-    echo.add_argument("--delays", type=float, nargs="+", default=[20.0, 200.0], metavar="MS")
-    echo.add_argument("--no-echo-cancellation", action="store_true", help="what the words alone keep out")
-    add_model_options(echo)
+    echo.add_parser(checks)
     decode_bench.add_parser(checks)
     followups.add_parser(checks)
     for check in (over, quiet, many):
@@ -105,25 +88,17 @@ def run(args: argparse.Namespace) -> int:
     """Check and tell; 0 if all is as it should be, 1 if not, 2 for input that cannot be used."""
     console, config = Console(highlight=False), config_from(args)
     if args.check == "echo":
-        return _run_echo(args, config, console)
+        return echo.run(args, console)
     if args.check == "decode":
         return decode_bench.run(args, config, console)
     if args.check == "followups":
         return followups.run(args, console)
-    recordings = list(_usable(args.places, args.category))
+    recordings = list(usable(args.places, args.category))
     if args.check == "interruptions":
         return _run_interruptions(args, config, recordings, console)
     if args.check == "sessions":
         return _run_sessions(args, config, recordings, console)
     return _run_quiet(args, config, recordings, console)
-
-
-def _usable(places: Sequence[Path], categories: Sequence[str] | None) -> Iterator[Recording]:
-    for each in read_recordings(places):
-        if isinstance(each, Rejected):
-            print(f"echoic: skipped {each.reason}", file=sys.stderr)
-        elif not categories or set(categories) & set(each.category):
-            yield each
 
 
 # --- spoken over ---
@@ -229,40 +204,6 @@ def write_interruptions(results: Sequence[SpokenOver], path: Path) -> None:
         path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot write the report: {error.strerror}") from error
-
-
-# --- its own voice ---
-
-
-def _run_echo(args: argparse.Namespace, config: Config, console: Console) -> int:
-    settings = [Setting(level, delay) for level in args.levels for delay in args.delays]
-    outcomes = asyncio.run(_echo(args, config, settings, console))
-    console.print(render_echo(outcomes))
-    return int(any(outcome.fault for outcome in outcomes))
-
-
-async def _echo(
-    args: argparse.Namespace, config: Config, settings: Sequence[Setting], console: Console
-) -> list[Outcome]:
-    from server.app import Server
-
-    outcomes = []
-    store = Store.default(os.environ)
-    async with Server(config, store=store) as server:
-        for setting in settings:
-            canceller = None if args.no_echo_cancellation else WebRtcCanceller(WIRE_HZ)
-            with console.status(f"an echo of {setting.gain_db:g} dB after {setting.delay_ms:g} ms"):
-                outcomes.append(
-                    await run_trial(
-                        setting,
-                        server.realtime_url,
-                        canceller,
-                        human_remark(store),
-                        replies=args.replies,
-                        interruptions=args.interruptions,
-                    )
-                )
-    return outcomes
 
 
 # --- nobody speaks ---

@@ -13,13 +13,16 @@ from rich import box
 from rich.table import Table
 
 from audio.echo import Canceller
+from audio.resample import resample
 from audio.wav import read_recording
-from clients.hearing import AUDIBLE_LEVEL
+from clients.hearing import first_audible
+from clients.interruptions import Remark
 from clients.microphone import Gate
-from clients.realtime import RealtimeClient, connect
+from clients.realtime import RATE_HZ, RealtimeClient, connect
 from clients.room import Room
 from clients.talk import Talk
 from clients.view import Line, View
+from pipeline.interruption import Interruption
 from pipeline.store import Store
 from pipeline.timing import loop_clock
 
@@ -115,21 +118,20 @@ class Trial:
         outcome.turns += after[2] - before[2]
         outcome.words, self._witness.words = [*outcome.words, *self._witness.words], []
 
-    async def interrupt(self, subject: str, remark: NDArray[np.float32], rate_hz: int) -> None:
+    async def interrupt(self, subject: str, remark: Remark) -> None:
         """A reply that somebody speaks over."""
         await self._ask(subject)
         speaker = self._talk.loudspeaker
         await self._until(lambda: speaker.playout.played_ms(speaker.spoken.item) > LISTENED_MS, REPLY_S)
         cut_before = speaker.interruptions
-        self._room.speak(remark, rate_hz)
-        onset = int(np.flatnonzero(np.abs(remark) > AUDIBLE_LEVEL)[0]) / rate_hz
-        spoken_at = loop_clock() + onset
+        self._room.speak(remark.samples, RATE_HZ)
+        spoken_at = loop_clock() + remark.onset_s
         through = await self._until(
             lambda: speaker.interruptions > cut_before and not speaker.playout.busy, SILENT_S
         )
         self.outcome.silent_ms.append((loop_clock() - spoken_at) * 1000 if through else None)
         await self._until(self._is_over, REPLY_S)
-        await asyncio.sleep(PAUSE_S + len(remark) / rate_hz)
+        await asyncio.sleep(PAUSE_S + len(remark.samples) / RATE_HZ)
         await self._until(self._is_over, REPLY_S)  # the answer to the remark
         self.outcome.heard += self._witness.words
         self._witness.words = []
@@ -153,20 +155,28 @@ class Trial:
         return happens()
 
 
-def human_remark(store: Store) -> tuple[NDArray[np.float32], int]:
-    """A human voice, reading a few words as loudly as the built-in voice speaks; samples and rate."""
+def human_remark(store: Store) -> Remark:
+    """A human voice, reading a few words as loudly as the built-in voice speaks."""
     chunk = read_recording(store.path("demo-recordings") / READING[0])
     first, last = (round(at_s * chunk.rate_hz) for at_s in READING[1:])
-    samples = chunk.samples[first:last]
-    gain = 10 ** (VOICE_DB / 20) / np.sqrt(np.mean(samples**2))
-    return (samples * gain).astype(np.float32), chunk.rate_hz
+    samples = as_loud_as_the_voice(resample(chunk.samples[first:last], chunk.rate_hz, RATE_HZ))
+    onset = first_audible(samples) or 0
+    return Remark(READING[0], samples, onset / RATE_HZ, Interruption.WORDS)
+
+
+def as_loud_as_the_voice(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Speech ``[n]`` at 24 kHz at the level of the built-in voice, pauses left out of account."""
+    block = RATE_HZ // 50
+    energies = np.mean(samples[: len(samples) // block * block].reshape(-1, block) ** 2, axis=1)
+    spoken = energies[energies > energies.max() / 1000]
+    return (samples * (10 ** (VOICE_DB / 20) / np.sqrt(np.mean(spoken)))).astype(np.float32)
 
 
 async def run_trial(
     setting: Setting,
     url: str,
     canceller: Canceller | None,
-    remark: tuple[NDArray[np.float32], int],
+    remark: Remark,
     *,
     replies: int,
     interruptions: int,
@@ -178,7 +188,7 @@ async def run_trial(
             for number in range(replies):
                 await trial.listen(SUBJECTS[number % len(SUBJECTS)])
             for number in range(interruptions):
-                await trial.interrupt(SUBJECTS[-1 - number % len(SUBJECTS)], *remark)
+                await trial.interrupt(SUBJECTS[-1 - number % len(SUBJECTS)], remark)
         return trial.outcome
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audio.ducking import Suspicion
 from audio.echo import Canceller, EchoPath
 from audio.framer import Framer
+from audio.playout import Playout
 from audio.soundcard import Ends
 from clients.realtime import RATE_HZ, WIRE
 from clients.uplink import BLOCK_SAMPLES
@@ -38,6 +40,8 @@ class Gate:
 class Microphone:
     """Takes what two devices have heard and played since the last call, and makes blocks for the server of it.
 
+    Where somebody may be speaking over the loudspeaker, that goes quieter at once.
+
     Positions are seconds of sound sent since the session began; devices may be exchanged in between.
     """
 
@@ -46,6 +50,7 @@ class Microphone:
         self.level_db = self.speaker_db = SILENT_DB
         self.zeros_s = 0.0
         self._canceller = canceller
+        self._suspicion = Suspicion(RATE_HZ)
         self._framer = Framer(BLOCK_SAMPLES)
         self._sent_samples = 0
         self._collected_at = 0.0
@@ -78,6 +83,7 @@ class Microphone:
             sound = np.zeros_like(sound)
         self.level_db, self.speaker_db = _level(sound, self.level_db), _level(played, self.speaker_db)
         blocks = self._framer.push(sound)
+        self._duck(blocks, ends.playout)
         self._sent_samples += len(blocks) * BLOCK_SAMPLES
         self._collected_at = now
         return [WIRE.encode(block) for block in blocks]
@@ -85,6 +91,12 @@ class Microphone:
     def spoken_at(self, position_s: float) -> float:
         """The loop's time at which the sound at this position came from the device."""
         return self._collected_at - (self._sent_samples / RATE_HZ - position_s)
+
+    def _duck(self, blocks: list[NDArray[np.float32]], playout: Playout) -> None:
+        for block in blocks:
+            self._suspicion.push(block)
+        # Without a canceller any echo would do it.
+        playout.duck(self._suspicion.raised and self._canceller is not None)
 
     def _note_zeros(self, heard: NDArray[np.float32], rate_hz: int) -> None:
         self.zeros_s = 0.0 if heard.any() else self.zeros_s + len(heard) / rate_hz

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,15 @@ def read_recordings(places: Iterable[Path]) -> Iterator[Recording | Rejected]:
             yield _read(path, facts if facts is not None else _text_beside(path))
         except (AudioError, EchoicError) as error:
             yield Rejected(path, str(error))
+
+
+def usable(places: Iterable[Path], categories: Sequence[str] | None) -> Iterator[Recording]:
+    """The recordings that can be read, of these categories or of all; says of the others why they are skipped."""
+    for each in read_recordings(places):
+        if isinstance(each, Rejected):
+            print(f"echoic: skipped {each.reason}", file=sys.stderr)
+        elif not categories or set(categories) & set(each.category):
+            yield each
 
 
 def read_manifest(path: Path) -> dict[Path, dict[str, Any]]:

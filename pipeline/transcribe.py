@@ -104,11 +104,11 @@ class Transcriber:
         """The next update, when a tick of speech has come or speech has just stopped. Raises StageError."""
         while True:
             await self._due.wait()
-            if partial := await self._next_update():
+            if partial := await self.update():
                 return partial
 
-    async def _next_update(self) -> Partial | None:
-        """None where there is nothing to hear, it was given up, or it is forgotten by now."""
+    async def update(self) -> Partial | None:
+        """The update that is due now; None where none is, it was given up, or it is forgotten by now."""
         async with self._recognising:
             turn = self._turn
             if turn is None or not self._due.is_set():

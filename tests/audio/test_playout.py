@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from audio.ducking import DUCKED
 from audio.playout import Cut, Playout
 
 RATE_HZ = 1000 * 24
@@ -147,3 +148,25 @@ def test_two_minutes_that_nobody_plays_are_the_most_that_waits() -> None:
     for _ in range(121):
         playout.push("a", loud(1000))
     assert playout.lost_ms == 1000
+
+
+def test_a_reply_that_is_ducked_goes_on_more_quietly_and_comes_back_without_a_step() -> None:
+    playout = playing(400)
+    before = play(playout, 20)
+    playout.duck(True)
+    ducked = play(playout, 50)
+    playout.duck(False)
+    after = play(playout, 50)
+    assert before[-1] == after[-1] == 1.0
+    assert ducked[-1] == np.float32(DUCKED)
+    assert np.abs(np.diff(np.concatenate((before, ducked, after)))).max() < 0.01
+    assert playout.played_ms("a") == 170
+
+
+@pytest.mark.parametrize("block", [7, 100, 2048])
+def test_ducking_fits_any_block_of_the_device(block: int) -> None:
+    playout = playing(400)
+    playout.duck(True)
+    out = np.empty(block, np.float32)
+    playout.fill(out)
+    assert out[-1] == pytest.approx(DUCKED)
