@@ -11,6 +11,8 @@ import numpy as np
 # A recogniser makes other words of an echo, but not very other ones.
 _ALIKE = 0.76
 _SKIPPED = 0.5  # the cost of a word of the reply that was not heard in the middle of those that were
+LATE_WORDS = 3  # are said within a pre-roll, a network's way and a room's
+LATEST_WORDS = 12  # by way of a client that plays whole seconds later
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -31,6 +33,26 @@ def novel_words(heard: str, said: str) -> list[str]:
             unlike = 1.0 - _likeness(word, own)
             cost[i, j] = min(cost[i - 1, j - 1] + unlike, cost[i - 1, j] + 1.0, cost[i, j - 1] + _SKIPPED)
     return _unexplained(cost, ours, theirs)
+
+
+def echo_of(said_before: str, said: str, late_words: int = LATE_WORDS) -> str:
+    """What can be in the sound of somebody who began to speak after ``said_before``, and was alone after ``said``.
+
+    An echo comes ``late_words`` late at most.
+    """
+    return " ".join(_words(said)[max(len(_words(said_before)) - late_words, 0) :])
+
+
+def without_echo(heard: str, echo: str) -> str:
+    """What was heard, without the words in front that repeat the echo; as it is, where nothing else would be left.
+
+    A single word is not taken for an echo: too many sentences begin with the same one.
+    """
+    words = list(_WORD.finditer(heard)) if novel_words(heard, echo) else []
+    for count in range(min(len(words) - 1, len(_words(echo))), 1, -1):
+        if not novel_words(heard[: words[count - 1].end()], echo):
+            return heard[words[count].start() :]
+    return heard
 
 
 def _unexplained(

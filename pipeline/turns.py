@@ -31,7 +31,7 @@ from pipeline.actions import (
 from pipeline.config import TurnConfig
 from pipeline.endpointing import wait_ms
 from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
-from pipeline.interruption import Interruption, classify
+from pipeline.interruption import Interruption
 from pipeline.ports import RATE_HZ
 from pipeline.timing import EndedBy
 from pipeline.utterance import Floor, Phase, Utterance, spoken_form
@@ -133,7 +133,7 @@ class TurnKeeper:
         utterance = self._utterance
         if utterance is None or utterance.phase is Phase.SPEAKING or final.until != utterance.end:
             return []
-        utterance.final = utterance.text = final.text
+        utterance.take_final(final.text)
         if not utterance.turn:
             return self._settle_interruption(utterance, now)
         return [*self._draft_if_early(utterance), *self.on_time(now)]
@@ -191,6 +191,7 @@ class TurnKeeper:
         if utterance.turn:
             return self.on_time(now)
         utterance.over = self._playing()
+        utterance.leave_echo_out(utterance.over)
         if utterance.dismissed:
             return self._forget()
         return [*self._promote(utterance), *self.on_time(now)]
@@ -273,6 +274,7 @@ class TurnKeeper:
             case Floor.SILENT:  # a reply to typed words, not heard yet: there is nothing to take back
                 return [*self._cut(self._utterance), Hear(start)]
             case Floor.PLAYING | Floor.SUSPENDED:
+                self._utterance.said_before = self._playing()
                 return [Hear(start)]
 
     def _promote(self, utterance: Utterance, cut: Cut | None = None) -> list[Action]:
@@ -431,6 +433,7 @@ class TurnKeeper:
             return self._promote(utterance)
         cut = Cut(self._reply_turn)
         utterance.interrupts = True
+        utterance.leave_echo_out(self._playing())
         self._release_floor()
         return self._promote(utterance, cut)
 
@@ -447,7 +450,7 @@ class TurnKeeper:
         return [ForgetHeard()]
 
     def _meaning(self, utterance: Utterance) -> Interruption:
-        return classify(utterance.text, self._playing())
+        return utterance.meaning(self._playing())
 
     def _spoken_ms(self, utterance: Utterance) -> float:
         until = self._last_speech if utterance.phase is Phase.SPEAKING else utterance.end

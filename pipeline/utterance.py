@@ -8,6 +8,7 @@ from enum import Enum
 from pipeline.actions import Draft
 from pipeline.endpointing import Evidence
 from pipeline.interruption import Interruption, classify
+from pipeline.novelty import LATEST_WORDS, echo_of, without_echo
 from pipeline.ports import RATE_HZ
 from pipeline.timing import EndedBy
 
@@ -55,6 +56,8 @@ class Utterance:
     ended_by: EndedBy | None = None
     dismissed: bool = False
     over: str = ""  # the reply it began to be spoken over, and outlasted
+    said_before: str = ""  # by the reply that it began to be spoken over
+    echo: str = ""  # of that reply; may stand in front of its words
     by_client: bool = False  # the client ended it, and asks for the reply itself
 
     def pause(self, end: int) -> None:
@@ -65,6 +68,20 @@ class Utterance:
     def resume(self) -> None:
         """The user goes on: the utterance is open again."""
         self.phase, self.final, self.ended_by = Phase.SPEAKING, None, None
+
+    def meaning(self, said: str) -> Interruption:
+        """What its words mean over a reply that has said this; words from long before are no echo any more."""
+        return classify(self.text, echo_of(self.said_before, said, LATEST_WORDS))
+
+    def take_final(self, text: str) -> None:
+        """The transcript at the pause."""
+        self.final = self.text = without_echo(text, self.echo)
+
+    def leave_echo_out(self, said: str) -> None:
+        """It is a turn, and this is how far the reply got that it was spoken over."""
+        self.echo = echo_of(self.said_before, said)
+        if self.final is not None:
+            self.take_final(self.final)
 
     @property
     def heard_out(self) -> bool:

@@ -269,6 +269,21 @@ def test_words_on_top_of_its_own_take_the_floor() -> None:
     assert talk.all(Cut)
 
 
+def test_its_own_words_in_front_of_an_interruption_are_left_out_of_it() -> None:
+    talk = Talk().question().says("It is a quarter past").speech(600).says("It is a quarter past nine")
+    talk.partial("quarter past nine and in Rome").silence(96).final("quarter past nine and in Rome?")
+    assert talk.last(Draft).text == "And in Rome?"
+
+
+REPORT = "The sun has just come out over the harbour and the wind is calm."
+
+
+def test_words_that_the_reply_said_long_before_are_the_users_own() -> None:
+    talk = Talk().question().says(f"It is a quarter past nine. {REPORT}").speech(600)
+    talk.partial("a quarter past nine you said").silence(96).final("A quarter past nine, you said?")
+    assert talk.last(Draft).text == "A quarter past nine, you said?"
+
+
 def test_its_own_last_words_are_not_answered() -> None:
     talk = Talk().question().says("It is a quarter past nine").speech(64).reply_over(1)
     talk.goes_on(400).silence(96).final("quarter past nine").judged(0.9).goes_on(1500)
