@@ -18,7 +18,8 @@ from clients import models
 from clients.keys import TalkKey, key_presses
 from clients.microphone import Gate
 from clients.options import add_model_options, config_from
-from clients.realtime import RATE_HZ, connect
+from clients.realtime import RATE_HZ
+from clients.resuming import connect_resuming
 from clients.talk import OpenEnds, Talk
 from clients.terminal import LiveScreen, PlainScreen
 from pipeline.store import Store
@@ -45,6 +46,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--no-echo-cancellation", action="store_true", help="for headphones, or a system that cancels by itself"
     )
     parser.add_argument("--plain", action="store_true", help="only final lines: for pipes and screen readers")
+    parser.add_argument(
+        "--show-memory", action="store_true", help="with --plain, a line when the echoic memory changes"
+    )
     add_model_options(parser)
 
 
@@ -63,8 +67,9 @@ def run(args: argparse.Namespace) -> int:
 async def _talk(args: argparse.Namespace, console: Console, canceller: Canceller | None) -> None:
     gate = Gate(half_duplex=args.half_duplex, push_to_talk=args.push_to_talk)
     plain = args.plain or not console.is_terminal
-    async with _server_url(args, console) as url, connect(url, key=args.key, timing=True, words=True) as client:
-        with PlainScreen(console) if plain else LiveScreen(console) as screen:
+    extras = dict.fromkeys(("timing", "words", "memory"), True)
+    async with _server_url(args, console) as url, connect_resuming(url, key=args.key, **extras) as client:
+        with PlainScreen(console, memory=args.show_memory) if plain else LiveScreen(console) as screen:
             talk = Talk(client, _opener(args), screen, gate, canceller)
             await talk_with_keys(talk, gate)
 

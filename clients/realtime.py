@@ -29,6 +29,10 @@ class ServerGone(EchoicError):
     """The server refused the session, or closed it in the middle."""
 
 
+class Unreachable(ServerGone):
+    """Nobody answers at the server's address."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
     """One event from the server, with the loop's time at which it was read."""
@@ -51,23 +55,23 @@ class RealtimeClient:
     async def __aiter__(self) -> AsyncIterator[ServerEvent]:
         try:
             async for message in self._socket:
-                yield _parse(message)
+                yield parse(message)
         except ConnectionClosed as closed:
-            raise ServerGone(_why(closed)) from closed
+            raise ServerGone(why_closed(closed)) from closed
 
     async def receive(self) -> ServerEvent:
         """The next event. Raises ServerGone once the session is closed."""
         try:
-            return _parse(await self._socket.recv())
+            return parse(await self._socket.recv())
         except ConnectionClosed as closed:
-            raise ServerGone(_why(closed)) from closed
+            raise ServerGone(why_closed(closed)) from closed
 
     async def send(self, event: dict[str, Any]) -> None:
         """Any client event, as a dict with its ``type``. Raises ServerGone once the session is closed."""
         try:
             await self._socket.send(json.dumps(event))
         except ConnectionClosed as closed:
-            raise ServerGone(_why(closed)) from closed
+            raise ServerGone(why_closed(closed)) from closed
 
     async def configure(self, **session: Any) -> None:
         """Change settings of the session; what is left out stays as it is."""
@@ -85,40 +89,47 @@ class RealtimeClient:
         )
         await self.send({"type": "response.create", "response": {"output_modalities": [answer]}})
 
+    def take_lost_blocks(self) -> int:
+        """How many blocks of the user's sound could not be sent since the last call."""
+        return 0
+
     async def cancel(self) -> None:
         """Stop the reply that is being made."""
         await self.send({"type": "response.cancel"})
 
 
 @asynccontextmanager
-async def connect(
-    url: str, *, key: str = "local", timing: bool = False, words: bool = False
-) -> AsyncIterator[RealtimeClient]:
+async def connect(url: str, *, key: str = "local", **extras: bool) -> AsyncIterator[RealtimeClient]:
     """A session at ``url`` (ws, wss, http or https; ``/realtime`` is appended where it is missing).
 
     ``timing`` asks an Echoic server for its latency record after every turn, ``words`` for the user's newest words
     and for when each word of a reply sounds. Raises InputError for an unusable
     URL and ServerGone when nobody answers, or answers with a refusal.
     """
-    address = realtime_url(url, timing=timing, words=words)
+    address = realtime_url(url, **extras)
+    async with await open_connection(address, key) as socket:
+        client = RealtimeClient(socket)
+        await expect_greeting(client, address)
+        yield client
+
+
+async def open_connection(address: str, key: str, **options: Any) -> ClientConnection:
+    """A connection to the endpoint. Raises Unreachable when nobody answers."""
     try:
-        socket = await open_socket(
+        return await open_socket(
             address,
             additional_headers={"Authorization": f"Bearer {key}"},
             compression=None,  # sound does not compress, and the attempt delays it
             max_size=MAX_MESSAGE_BYTES,
             close_timeout=2,
+            **options,
         )
     except (OSError, InvalidHandshake, TimeoutError) as error:
-        raise ServerGone(f"no Realtime server at {address}: {error}. Start one with: echoic serve") from error
-    async with socket:
-        client = RealtimeClient(socket)
-        await _expect_greeting(client, address)
-        yield client
+        raise Unreachable(f"no Realtime server at {address}: {error}. Start one with: echoic serve") from error
 
 
-def realtime_url(url: str, *, timing: bool = False, words: bool = False) -> str:
-    """The WebSocket address of the Realtime endpoint under a server's base URL."""
+def realtime_url(url: str, **extras: bool) -> str:
+    """The WebSocket address of the Realtime endpoint under a server's base URL, asking for these extras."""
     parts = urlsplit(url if "://" in url else f"ws://{url}")
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     try:
@@ -131,11 +142,12 @@ def realtime_url(url: str, *, timing: bool = False, words: bool = False) -> str:
     if not path.endswith("/realtime"):
         path += "/realtime"
     asked = parse_qsl(parts.query, keep_blank_values=True)
-    asked += [("echoic", extra) for extra, on in (("timing", timing), ("words", words)) if on]
+    asked += [("echoic", extra) for extra, on in extras.items() if on]
     return urlunsplit((scheme, parts.netloc, path, urlencode(asked), ""))
 
 
-async def _expect_greeting(client: RealtimeClient, address: str) -> None:
+async def expect_greeting(client: RealtimeClient, address: str) -> None:
+    """Wait for the session to be made. Raises ServerGone where it is not."""
     try:
         async with asyncio.timeout(GREETING_TIMEOUT_S):
             first = await client.receive()
@@ -153,7 +165,8 @@ def error_message(event: ServerEvent) -> str:
     return str(error.get("message") or error.get("code") or "an error without a message")
 
 
-def _parse(message: str | bytes) -> ServerEvent:
+def parse(message: str | bytes) -> ServerEvent:
+    """A message of the server, as it is read now. Raises ServerGone where it is no event."""
     try:
         body = json.loads(message)
         return ServerEvent(body["type"], body, loop_clock())
@@ -161,7 +174,8 @@ def _parse(message: str | bytes) -> ServerEvent:
         raise ServerGone(f"the server sent something that is no event: {message[:80]!r}") from error
 
 
-def _why(closed: ConnectionClosed) -> str:
+def why_closed(closed: ConnectionClosed) -> str:
+    """How a connection ended, in words."""
     if closed.rcvd is None:
         return "the connection to the server broke"
     reason = f" ({closed.rcvd.reason})" if closed.rcvd.reason else ""

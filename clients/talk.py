@@ -11,8 +11,11 @@ from audio.format import AudioError
 from audio.soundcard import Ends
 from clients.hearing import Hearing, Reply
 from clients.loudspeaker import Loudspeaker
+from clients.memory import MEMORY_EVENT
 from clients.microphone import ZEROS_S, Gate, Microphone
 from clients.realtime import RealtimeClient, ServerEvent, ServerGone
+from clients.resuming import LOST_EVENT, RESUMED_EVENT
+from clients.uplink import BLOCK_MS
 from clients.view import Line, Screen, View
 from pipeline.timing import loop_clock
 
@@ -146,12 +149,29 @@ class Talk:
         for error in self.hearing.errors[before:]:
             self._tell(error)
         match event.type:
+            case kind if kind == MEMORY_EVENT:
+                self.view.memory.push(event)
+            case kind if kind == LOST_EVENT:
+                self.view.away = True
+                self._tell("the connection is lost, trying again")
+            case kind if kind == RESUMED_EVENT:
+                self.view.away = False
+                self._tell(
+                    f"the connection is back after {event.body['away_ms'] / 1000:.1f} s{self._missing(event)}"
+                )
             case "conversation.item.input_audio_transcription.completed":
                 self._add(Line("you", event.body["transcript"].strip()))
             case "response.created":
                 self._end_reply()
             case "response.done":
                 self._ending = self.hearing.replies[-1]
+
+    def _missing(self, resumed: ServerEvent) -> str:
+        """What did not survive a broken connection; "" if everything did."""
+        unsent = self._client.take_lost_blocks() * BLOCK_MS / 1000
+        lost = [f"{unsent:.1f} s of what you said"] if unsent else []
+        lost += ["some of the reply"] if resumed.body["lost_events"] else []
+        return f", without {' and '.join(lost)}" if lost else ""
 
     def _end_reply(self) -> None:
         """The reply that is over becomes a line."""
@@ -178,6 +198,7 @@ class Talk:
         view.user_speaking = hearing.user_speaking
         view.stable, view.unstable = (hearing.current, hearing.unstable) if hearing.user_speaking else ("", "")
         view.turns = speaker.turns
+        view.memory_left_s = view.memory.left_s(loop_clock())
         view.said, view.unsaid = "", ""
         if self._ends is None:
             return

@@ -27,6 +27,8 @@ METER_WIDTH = 18
 LOUD_DB, CLIPPING_DB = -12.0, -1.0
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 SHOWN_TURNS = 3
+MEMORY_WIDTH = 10  # of the newest segment
+PALE_S = 1.0
 STDERR = 2
 LONGEST_BAR = 50
 PART_STYLES: Mapping[str, str] = dict(
@@ -39,10 +41,12 @@ PART_STYLES: Mapping[str, str] = dict(
 
 
 class PlainScreen:
-    """Prints each line once, when it is final."""
+    """Prints each line once, when it is final; with ``memory`` also how many segments are remembered."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, memory: bool = False) -> None:
         self._console = console
+        self._memory = memory
+        self._held = 0
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +59,13 @@ class PlainScreen:
         self._console.print(_plain(line), markup=False, soft_wrap=True)
 
     def update(self, view: View) -> None:
-        """Nothing: a pipe is told what is final."""
+        """A pipe is told what is final, and where it asked for that when the memory changes."""
+        held = len(view.memory.weights)
+        if self._memory and held != self._held:
+            self._held = held
+            self.add(
+                Line("", f"echoic memory: {held} of the last speech segments" if held else "echoic memory: gone")
+            )
 
 
 class LiveScreen:
@@ -123,7 +133,10 @@ def render_view(view: View) -> RenderableType:
         parts.append(_labelled("echoic", Text.assemble((said, "bold green"), (view.unsaid.lstrip(), "dim"))))
     if parts:
         parts.append(Text())
-    parts += [_meters(view), *([_latency(view)] if view.turns else []), _foot(view)]
+    parts.append(_meters(view))
+    parts += [memory_bars(view)] if view.memory.weights else []
+    parts += [_latency(view)] if view.turns else []
+    parts.append(_foot(view))
     title = Text.assemble(("echoic", "bold"), " ", _state(view))
     return Panel(
         Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1)
@@ -132,6 +145,8 @@ def render_view(view: View) -> RenderableType:
 
 def _state(view: View) -> Text:
     gate = view.gate
+    if view.away:
+        return Text("● connection lost, trying again", style="bold red")
     if gate.muted:
         return Text("● muted", style="bold red")
     if gate.push_to_talk and not gate.talking:
@@ -160,6 +175,20 @@ def meter(level_db: float) -> Text:
     style = "red" if level_db > CLIPPING_DB else "yellow" if level_db > LOUD_DB else "green"
     shown = f"{level_db:4.0f} dB" if level_db > SILENT_DB else "   - dB"
     return Text.assemble((bar.strip().ljust(METER_WIDTH, "·"), style), " ", (shown, "dim"))
+
+
+def memory_bars(view: View) -> Table:
+    """The segments of the echoic memory, the newest first, each as long as it counts, and how soon they are gone.
+
+    They pale while nobody is heard.
+    """
+    left_s = view.memory_left_s
+    style = "magenta" if not view.memory.fading or left_s > PALE_S else "dim magenta"
+    bars = Text()
+    for weight in reversed(view.memory.weights):
+        bars.append("█" * max(round(weight * MEMORY_WIDTH), 1), style=style).append(" ")
+    bars.append(f" gone in {left_s:.1f} s" if view.memory.fading else " held while somebody speaks", style="dim")
+    return _labelled("memory", bars)
 
 
 def _latency(view: View) -> Group:

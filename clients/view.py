@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from clients.loudspeaker import Turn
+from clients.memory import MemoryGauge
 from clients.microphone import SILENT_DB, Gate
 
 
@@ -33,6 +34,9 @@ class View:
     said: str = ""
     unsaid: str = ""
     turns: Sequence[Turn] = ()
+    memory: MemoryGauge = field(default_factory=MemoryGauge)
+    memory_left_s: float = 0.0
+    away: bool = False  # the connection is broken
     gaps: int = 0
     overruns: int = 0
     underruns: int = 0

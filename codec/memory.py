@@ -107,6 +107,11 @@ class EchoicMemory:
         """How often everything was dropped."""
         return self._window.snapshot().era
 
+    @property
+    def expiry_s(self) -> float:
+        """Seconds in which neither side is heard, after which all is gone."""
+        return self._window.expiry_s
+
     def hear(self, segments: Sequence[SegmentState], now_s: float) -> None:
         """The message that is being said is this so far, whatever was heard of it before."""
         self.touch(now_s)
@@ -162,6 +167,14 @@ class EchoicMemory:
             self._warn(f"echoic memory dropped, the turn goes on without it: {self.health.fault}")
         self.clear()
         return FusedState((), ())
+
+    def outlook(self, now_s: float) -> tuple[tuple[float, ...], float]:
+        """The weight of each segment, oldest first, with what is being said; and the seconds until all is gone."""
+        window = self._window.snapshot()
+        held = [segment for segment in (*window.closed, window.open) if segment is not None and segment.tokens]
+        count = min(len(held), self._window.size)
+        weights = tuple(self._window.decay**age for age in reversed(range(count)))
+        return weights, window.active_s + self._window.expiry_s - now_s
 
     def receive(self, segments: Sequence[SegmentState], now_s: float) -> None:
         """Take over copies of another session's segments, oldest first."""

@@ -126,6 +126,18 @@ class ReplyEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryHeld:
+    """What the echoic memory holds has changed, or begins or ceases to run out.
+
+    ``weights``: of the segments, the oldest first. ``left_s``: until all is gone. ``fading``: nobody is heard.
+    """
+
+    weights: tuple[float, ...]
+    left_s: float
+    fading: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NobodySpoke:
     """Nobody has said anything since the last reply, from ``start_ms`` to ``end_ms``; a reply to that follows."""
 
@@ -157,6 +169,7 @@ SessionEvent = (
     | UserTail
     | TurnReopened
     | NobodySpoke
+    | MemoryHeld
     | ReplyStarted
     | ReplyRefused
     | ReplyText

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pipeline.events import MemoryHeld
 from pipeline.history import History, reply_key, user_key
 from pipeline.ports import Prompt
 from pipeline.timing import Clock, TurnRecord
@@ -13,6 +14,8 @@ from pipeline.timing import Clock, TurnRecord
 if TYPE_CHECKING:
     from codec.memory import EchoicMemory
     from codec.window import SegmentState
+
+HEARD_LATELY_S = 0.15  # whoever was heard so short a time ago is being heard
 
 
 class Memory:
@@ -27,6 +30,7 @@ class Memory:
         self.history, self.private = history, private
         self._echoic, self._clock = echoic, clock
         self._answered: tuple[str, ...] = ()  # the keys of the committed turn's text, the newest last
+        self._told: tuple[tuple[float, ...], bool] = ((), False)
         self._era = 0  # of the window when the turn was committed
 
     def with_state(self, prompt: Prompt) -> Prompt:
@@ -86,6 +90,17 @@ class Memory:
     def expire(self) -> bool:
         """Drop the state when its time is over; True where there was one."""
         return self._echoic is not None and self._echoic.expire(self._clock())
+
+    def news(self) -> MemoryHeld | None:
+        """What the echoic memory holds, where that is not as it was last told."""
+        if self._echoic is None:
+            return None
+        weights, left_s = self._echoic.outlook(self._clock())
+        fading = bool(weights) and left_s < self._echoic.expiry_s - HEARD_LATELY_S
+        if (weights, fading) == self._told:
+            return None
+        self._told = weights, fading
+        return MemoryHeld(weights, left_s if weights else 0.0, fading)
 
     def clear(self) -> None:
         """The session is over."""

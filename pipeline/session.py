@@ -281,6 +281,8 @@ class Session:
             if not self._open_turn:
                 await self._requests.on_time(now)
             self._watch_memory()
+            if news := self._memory.news():
+                await self.events.send(news)
 
     def _watch_memory(self) -> None:
         """Three seconds in which neither side is heard, and what was said is gone."""

@@ -20,7 +20,7 @@ from pipeline.config import Config
 from pipeline.events import ReplyAudio, TurnClosed
 from pipeline.session import Session
 from pipeline.timing import TurnRecord, loop_clock
-from server.extras import extra_event, word_events
+from server.extras import extra_event, extra_events
 from server.gate import TRY_LATER
 from server.limits import Pace
 from server.outbox import Outbox, OutboxFull
@@ -82,7 +82,7 @@ class RealtimeDoor:
             extras="timing" in extras,
             private=session.private,
         )
-        self._tells_words = "words" in extras
+        self._extras = frozenset(extras)
         self._wanted = wanted
         self._on_turn = on_turn
         self._outbox = Outbox(self._limits.unsent_ms, self._limits.unsent_ms if self.token else 0.0)
@@ -254,8 +254,7 @@ class RealtimeDoor:
     async def _run_events(self) -> None:
         async for event in self._session.events:
             self._protocol.on_event(event)
-            if self._tells_words:
-                self._protocol.outgoing += word_events(event)
+            self._protocol.outgoing += extra_events(event, self._extras)
             self._tell(len(event.pcm) / 2 / event.rate_hz * 1000 if isinstance(event, ReplyAudio) else 0.0)
             if isinstance(event, TurnClosed):
                 self._on_turn(self.session_id, event.record)

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipeline.events import (
+    MemoryHeld,
     NobodySpoke,
     ReplyWord,
     SessionEvent,
@@ -258,7 +259,7 @@ class RealtimeProtocol:
                     self._items.forget_words()
                     self._users.forget_words(record.turn)
                 return [extra_event("turn", record=record.as_dict())] if self._extras else []
-            case UserTail() | ReplyWord():
+            case UserTail() | ReplyWord() | MemoryHeld():
                 return []  # the Realtime protocol has no words for these; see extras.py
             case _:
                 return self._responses.on_event(told, self._session)

@@ -1,6 +1,6 @@
 // The page: a client of the server's own Realtime endpoint, with nothing between the two.
 // Beyond the protocol it asks for Echoic's extras: the words as they are heard and spoken, each turn's latency,
-// and a session that outlives a lost connection.
+// how much the echoic memory holds, and a session that outlives a lost connection.
 
 const WIRE_HZ = 24_000;
 const WAITING_BLOCKS = 250; // 5 s of the user's sound are kept while the connection is lost
@@ -104,7 +104,7 @@ class Session {
   }
 
   #connect() {
-    const query = new URLSearchParams([["echoic", "timing"], ["echoic", "words"], ["echoic", "resume"]]);
+    const query = new URLSearchParams([["echoic", "timing"], ["echoic", "words"], ["echoic", "memory"], ["echoic", "resume"]]);
     if (this.#token) query.append("token", this.#token);
     if (this.#token && this.#last) query.append("last", this.#last);
     const scheme = location.protocol === "https:" ? "wss" : "ws";
@@ -250,6 +250,40 @@ function waterfall(record, heard_ms) {
   return figure;
 }
 
+// The echoic memory: a bar for each of the last speech segments, the newest first, which pale while nobody is heard.
+class Memory {
+  #box = $("memory");
+  #full_s = 1;
+
+  show({ weights, left_s, fading }) {
+    clearInterval(this.timer);
+    if (!fading) this.#full_s = left_s || 1;
+    const bars = weights.toReversed().map((weight) => {
+      const bar = document.createElement("i");
+      bar.style.setProperty("--weight", weight);
+      return bar;
+    });
+    this.#box.querySelector("span").replaceChildren(...bars);
+    this.#box.classList.toggle("empty", !weights.length);
+    const count = `${weights.length} of the last speech segments`;
+    const label = !weights.length ? "nothing is held" : fading ? `${count}, gone in ${left_s.toFixed(0)} seconds` : count;
+    this.#box.setAttribute("aria-label", `Echoic memory: ${label}`);
+    const gone = performance.now() + left_s * 1000;
+    const run = () => this.#fade(fading ? Math.max(0, gone - performance.now()) / 1000 : left_s, fading);
+    run();
+    if (fading) this.timer = setInterval(run, 100);
+  }
+
+  #fade(left_s, fading) {
+    this.#box.style.setProperty("--left", Math.min(1, left_s / this.#full_s).toFixed(2));
+    this.#box.querySelector("b").textContent = fading ? `${left_s.toFixed(1)} s` : "";
+  }
+
+  clear() {
+    this.show({ weights: [], left_s: 0, fading: false });
+  }
+}
+
 function follow() {
   const box = $("scroller");
   $("welcome").hidden = true;
@@ -288,6 +322,7 @@ function enter(state) {
 // --- the conversation ---
 
 const sound = new Sound();
+const memory = new Memory();
 const users = new Map(); // item -> bubble
 let session = null;
 let reply = null; // the one that is being made or heard
@@ -383,6 +418,7 @@ const handlers = {
     if (figure && reply) reply.element.append(figure);
     follow();
   },
+  "echoic.memory": (held) => memory.show(held),
   error: ({ error }) => {
     const harmless = ["response_cancel_not_active", "resume_failed", "input_audio_buffer_commit_empty"];
     if (!harmless.includes(error.code)) complain(error.message);
@@ -440,6 +476,7 @@ function connect() {
 function stop() {
   sound.closeMicrophone();
   sound.tell({ do: "flush" });
+  memory.clear();
   session = null;
   enter("off");
 }

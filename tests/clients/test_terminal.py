@@ -8,7 +8,9 @@ import pytest
 from rich.console import Console
 
 from clients.loudspeaker import Turn
+from clients.memory import MEMORY_EVENT
 from clients.microphone import SILENT_DB, Gate
+from clients.realtime import ServerEvent
 from clients.terminal import METER_WIDTH, LiveScreen, PlainScreen, bar, meter, render_view
 from clients.view import Line, View
 
@@ -85,3 +87,38 @@ def test_final_lines_stay_above_the_live_part() -> None:
         screen.update(View(Gate()))
         screen.add(Line("you", "how are you"))
     assert "how are you" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def remembering(weights: list[float], left_s: float, *, fading: bool) -> View:
+    view = View(Gate(), memory_left_s=left_s)
+    view.memory.push(ServerEvent(MEMORY_EVENT, {"weights": weights, "left_s": left_s, "fading": fading}, 0.0))
+    return view
+
+
+def test_the_memorys_segments_are_as_long_as_they_count_and_their_time_runs_down() -> None:
+    view = remembering([0.49, 0.7, 1.0], 2.4, fading=True)
+    assert "██████████ ███████ █████  gone in 2.4 s" in drawn(view)
+    assert "held while somebody speaks" in drawn(remembering([1.0], 3.0, fading=False))
+    assert "memory" not in drawn(View(Gate()))
+
+
+def test_the_expiry_runs_down_while_nobody_is_heard_and_only_then() -> None:
+    fading, held = remembering([1.0], 2.5, fading=True).memory, remembering([1.0], 3.0, fading=False).memory
+    assert [fading.left_s(now) for now in (0.0, 1.0, 9.0)] == [2.5, 1.5, 0.0]
+    assert held.left_s(9.0) == 3.0
+
+
+def test_a_broken_connection_is_shown() -> None:
+    assert "connection lost" in drawn(View(Gate(), away=True))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [(False, []), (True, ["(echoic memory: 2 of the last speech segments)", "(echoic memory: gone)"])],
+)
+def test_a_pipe_is_told_of_the_memory_only_where_it_asked(asked: bool, told: list[str]) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    with PlainScreen(console, memory=asked) as screen:
+        for view in (View(Gate()), *[remembering([0.7, 1.0], 3.0, fading=False)] * 2, View(Gate())):
+            screen.update(view)
+    assert console.file.getvalue().splitlines() == told  # type: ignore[attr-defined]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from codec.window import SegmentState
+from pipeline.events import MemoryHeld
 from pipeline.requests import ReplyRequest
-from tests.pipeline.conversation import Say, Segments
+from tests.pipeline.conversation import Conversation, Say, Segments
 from tests.pipeline.remembering import RememberingConversation, RememberingModel, found
 
 pytestmark = pytest.mark.looptime(start=0)
@@ -150,3 +151,16 @@ async def test_a_sick_state_is_dropped_counted_and_warned_about_once() -> None:
     assert not any(model_of(conversation).told)
     assert [record.states_dropped for record in log.records] == [0, 1, 2]
     assert len(model_of(conversation).warnings) == 1
+
+
+async def test_what_the_memory_holds_is_told_when_it_changes_and_when_it_begins_to_fade() -> None:
+    conversation = talk(FIRST)
+    told = (await conversation.run(9)).all(MemoryHeld)
+    assert [(len(event.weights), event.fading) for event in told[-3:]] == [(2, False), (2, True), (0, False)]
+    assert told[-2].weights == (0.7, 1.0)
+    assert 2.7 < told[-2].left_s < 3.0
+
+
+async def test_a_model_without_a_codec_has_no_memory_to_tell_of() -> None:
+    conversation = Conversation(FIRST)
+    assert (await conversation.run(4)).all(MemoryHeld) == []

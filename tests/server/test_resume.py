@@ -10,6 +10,7 @@ import pytest
 
 from server.keys import Keys
 from server.outbox import Outbox
+from tests.pipeline.remembering import RememberingModel
 from tests.server.scripted import Caller, EchoModel, calling, scripted_server
 
 STORY = "Once upon a time there was a sea that nobody had ever seen."
@@ -136,6 +137,20 @@ async def test_stock_clients_are_told_nothing_of_it() -> None:
         while (event := await client.receive())["type"] != "response.done":
             kinds.append(event["type"])
         assert not [kind for kind in kinds if kind.startswith("echoic.")]
+
+
+async def test_what_the_memory_holds_is_told_to_those_who_ask_and_never_its_words() -> None:
+    async with scripted_server(model=RememberingModel("It is ten", 0.0), memory__mode="echoic") as server:
+        async with calling(f"{server.realtime_url}?echoic=memory") as client:
+            await client.ask(STORY)
+            held = await client.until("echoic.memory")
+        async with calling(server.realtime_url) as stock:
+            await stock.ask(STORY)
+            told = [(await stock.receive())["type"] for _ in range(10)]
+    assert held["weights"]
+    assert held["left_s"] > 2
+    assert held.keys() == {"type", "event_id", "weights", "left_s", "fading"}
+    assert "echoic.memory" not in told
 
 
 def told(outbox: Outbox, *names: str) -> None:
