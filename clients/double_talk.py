@@ -149,8 +149,10 @@ class Scene:
         await self._let_pass(len(said) * 1000 / RATE_HZ + PAUSE_MS, reply)
         self._room.playout.forget()
         await self._rest(reply)
-        since = [None if at is None else at - onset_at_ms for at in (reply.paused_at_ms, reply.cut_at_ms)]
-        return Over(remark.name, *since, reply.heard)
+        paused_ms, cut_ms = (
+            None if at_ms is None else at_ms - onset_at_ms for at_ms in (reply.paused_at_ms, reply.cut_at_ms)
+        )
+        return Over(remark.name, paused_ms, cut_ms, reply.heard)
 
     def _begin(self, speech: Speech) -> _Reply:
         self._number += 1

@@ -169,7 +169,7 @@ def as_loud_as_the_voice(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     block = RATE_HZ // 50
     energies = np.mean(samples[: len(samples) // block * block].reshape(-1, block) ** 2, axis=1)
     spoken = energies[energies > energies.max() / 1000]
-    return (samples * (10 ** (VOICE_DB / 20) / np.sqrt(np.mean(spoken)))).astype(np.float32)
+    return samples * np.float32(10 ** (VOICE_DB / 20) / np.sqrt(np.mean(spoken)))
 
 
 async def run_trial(

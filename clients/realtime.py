@@ -107,7 +107,8 @@ async def connect(url: str, *, key: str = "local", **extras: bool) -> AsyncItera
     URL and ServerGone when nobody answers, or answers with a refusal.
     """
     address = realtime_url(url, **extras)
-    async with await open_connection(address, key) as socket:
+    socket = await open_connection(address, key)
+    async with socket:
         client = RealtimeClient(socket)
         await expect_greeting(client, address)
         yield client

@@ -10,7 +10,9 @@ import pytest
 
 from clients.hearing import Hearing, Piece, first_audible, mix_down, play_back
 from clients.realtime import ServerEvent
+from pipeline.events import ReplyAudio
 from tests.clients.scripted import WIRE, tone
+from tests.pipeline.conversation import Conversation, Costs, Say
 
 RATE_HZ = 24_000
 
@@ -150,3 +152,23 @@ def test_nothing_received_is_nothing_played() -> None:
 def test_sounds_are_mixed_at_their_position() -> None:
     track = mix_down([(0.01, np.ones(240, np.float32)), (0.015, np.ones(480, np.float32))], 600)
     assert [track[239], track[240], track[360], track[480]] == [0, 1, 2, 1]
+
+
+async def gaps_of(reply: str, **costs: float) -> tuple[float, ...]:
+    """The gaps that a player hears in a whole session's reply, whose stages cost so much."""
+    log = await Conversation(Say(0.5, 1.5, "What is the time?"), reply=reply, costs=Costs(**costs)).run(20)
+    spoken = [(at, event) for at, event in log.entries if isinstance(event, ReplyAudio)]
+    playback = play_back([Piece(WIRE.decode(event.pcm), at) for at, event in spoken])
+    assert playback is not None
+    assert playback.ends_at - spoken[0][0] > 2
+    return playback.gaps_ms
+
+
+@pytest.mark.looptime(start=0)
+async def test_phrases_follow_each_other_without_a_gap_when_the_machine_keeps_up() -> None:
+    assert await gaps_of("It is ten, and the shop opens at noon. Shall I wake you then? " * 3) == ()
+
+
+@pytest.mark.looptime(start=0)
+async def test_a_machine_that_does_not_keep_up_is_given_away_by_its_gaps() -> None:
+    assert await gaps_of("It is ten, and the shop opens at noon. Shall I wake you then? " * 3, phrase=3.0) != ()

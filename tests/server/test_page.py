@@ -11,7 +11,9 @@ from pipeline.config import Config
 from server.app import Server
 from server.keys import Keys
 from server.voices.hibari import HibariVoice
-from tests.server.browser import PHONE, picture, recording, until, visiting
+from tests.pipeline.remembering import RememberingModel
+from tests.server.browser import DESK, PHONE, picture, recording, until, visiting
+from tests.server.scripted import scripted_server
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(180)]
 
@@ -101,3 +103,18 @@ async def test_a_missing_key_and_a_missing_microphone_are_told_in_words(
         await until(page, "document.body.dataset.state === 'listening'")
         assert "microphone" in (await page.inner_text("#problem")).lower()
         await picture(page, "desk-no-microphone")
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(DESK, "light"), (PHONE, "dark")])
+async def test_the_echoic_memory_is_shown_and_runs_down(
+    tmp_path: Path, size: tuple[int, int], scheme: str
+) -> None:
+    server = scripted_server(model=RememberingModel("It is ten", 0.0), memory__mode="echoic")
+    async with server, visiting(server, tmp_path, size=size, color_scheme=scheme) as page:
+        await page.fill("#text", "What time is it?")
+        await page.press("#text", "Enter")
+        await until(page, "document.querySelectorAll('#memory i').length > 1 && /s$/.test(memory.innerText)")
+        assert "gone in" in (await page.get_attribute("#memory", "aria-label") or "")
+        await picture(page, f"memory-{scheme}")
+        await until(page, "document.querySelector('#memory.empty')")
+        assert await page.get_attribute("#memory", "aria-label") == "Echoic memory: nothing is held"
