@@ -122,7 +122,7 @@ class TurnKeeper:
         utterance = self._utterance
         if utterance is None or utterance.final is not None:
             return []
-        utterance.text = f"{partial.stable} {partial.unstable}".strip()
+        utterance.take(f"{partial.stable} {partial.unstable}".strip())
         utterance.heard_until = partial.until
         if not utterance.turn:
             return self._judge_interruption(utterance, now)
@@ -133,7 +133,7 @@ class TurnKeeper:
         utterance = self._utterance
         if utterance is None or utterance.phase is Phase.SPEAKING or final.until != utterance.end:
             return []
-        utterance.take_final(final.text)
+        utterance.take(final.text, final=True)
         if not utterance.turn:
             return self._settle_interruption(utterance, now)
         return [*self._draft_if_early(utterance), *self.on_time(now)]

@@ -73,15 +73,15 @@ class Utterance:
         """What its words mean over a reply that has said this; words from long before are no echo any more."""
         return classify(self.text, echo_of(self.said_before, said, LATEST_WORDS))
 
-    def take_final(self, text: str) -> None:
-        """The transcript at the pause."""
-        self.final = self.text = without_echo(text, self.echo)
+    def take(self, text: str, *, final: bool = False) -> None:
+        """The transcript so far, or at the pause, without the echo of the reply that it was spoken over."""
+        self.text = without_echo(text, self.echo)
+        self.final = self.text if final else self.final
 
     def leave_echo_out(self, said: str) -> None:
         """It is a turn, and this is how far the reply got that it was spoken over."""
         self.echo = echo_of(self.said_before, said)
-        if self.final is not None:
-            self.take_final(self.final)
+        self.take(self.text, final=self.final is not None)
 
     @property
     def heard_out(self) -> bool:
