@@ -26,10 +26,11 @@ soak: .venv/installed-for-tests
 	SOAK=200 $(BIN)/python -m pytest tests/server/test_soak.py
 
 # Trains echoic memory for the embedded model (an hour on two cores; an interrupted run goes on), then judges it.
-# DIALOGUES= is a folder with sgd_train, tm4_train and sgd_dev as JSONL.
+# DIALOGUES= is a folder with sgd_train, tm4_train and sgd_dev as JSONL. A minute to see that it runs:
+# TRAIN="--examples 16 --recall 16 --steps 4" EVAL="--examples 4 --recall 4".
 codec: .venv/installed
-	$(BIN)/echoic models fetch && $(BIN)/echoic codec train --data $(DIALOGUES)/sgd_train.jsonl --data $(DIALOGUES)/tm4_train.jsonl --work out/codec --out out/codec/smollm2-135m-instruct.safetensors
-	$(BIN)/echoic codec eval out/codec/smollm2-135m-instruct.safetensors --data $(DIALOGUES)/sgd_dev.jsonl --record --json out/codec/eval.json --plot out/codec/recovery.png
+	$(BIN)/echoic models fetch && $(BIN)/echoic codec train --data $(DIALOGUES)/sgd_train.jsonl --data $(DIALOGUES)/tm4_train.jsonl --work out/codec --out out/codec/smollm2-135m-instruct.safetensors $(TRAIN)
+	$(BIN)/echoic codec eval out/codec/smollm2-135m-instruct.safetensors --data $(DIALOGUES)/sgd_dev.jsonl --record --json out/codec/eval.json --plot out/codec/recovery.png $(EVAL)
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -53,6 +54,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--slots", type=int, default=8, metavar="K", help="slots a segment")
     parser.add_argument("--keep", type=float, default=2 / 3, metavar="SHARE", help="of a slot's numbers not zero")
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--steps", type=int, metavar="N", help="stop after so many steps, whatever the epochs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: as torch finds best)")
 
@@ -68,6 +70,13 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--decay", type=float, default=0.7)
     parser.add_argument(
         "--slots", type=int, action="append", metavar="K", help="judge with so many slots a segment"
+    )
+    parser.add_argument(
+        "--keep",
+        type=float,
+        action="append",
+        metavar="SHARE",
+        help="judge with so many of a slot's numbers not zero",
     )
     parser.add_argument("--quick", action="store_true", help="without the text controls and the ranking")
     parser.add_argument("--record", action="store_true", help="write the figures into the codec file's header")
@@ -122,8 +131,9 @@ def _train(args: argparse.Namespace, console: Console) -> int:
         fusion_mode=args.mode,
     )
     everything = [example for part in examples.values() for example in part]
+    recipe = Recipe(epochs=args.epochs, steps=args.steps, seed=args.seed)
     with _bar(console) as report:
-        bound = fit(frozen, everything, config, Recipe(epochs=args.epochs, seed=args.seed), args.work, report)
+        bound = fit(frozen, everything, config, recipe, args.work, report)
     bound.card["data"] = {name: len(part) for name, part in examples.items()}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     bound.save(args.out)
@@ -136,17 +146,19 @@ def _eval(args: argparse.Namespace, console: Console) -> int:
     from codec.fit import load_frozen
     from codec.verdict import Questions, judge
 
+    if args.record and (args.slots or args.keep):
+        raise InputError("--record is for the codec as it is: leave out --slots and --keep")
     sets = _examples(args, "test", informed=0.0)
-    frozen = load_frozen(model_path(args.llm), Path(args.llm).name, exact=True)
+    frozen = load_frozen(model_path(args.llm), Path(args.llm).name)
     verdicts = {}
     for path in args.files:
         bound = load(path, frozen.base)
-        for slots in args.slots or [None]:
-            name = path.stem if slots is None else f"{path.stem}, {slots} slots"
+        for slots, keep in itertools.product(args.slots or [None], args.keep or [None]):
+            sizes = (f", {slots} slots" if slots else "") + (f", keep {keep:g}" if keep else "")
+            name, asked = f"{path.stem}{sizes}", Questions(args.decay, slots, keep, args.quick)
             with console.status(name) as status:
-                verdict = judge(frozen, bound, sets, Questions(args.decay, slots, args.quick), status.update)
-            verdicts[name] = verdict
-            _print_verdict(console, name, verdict)
+                verdicts[name] = judge(frozen, bound, sets, asked, status.update)
+            _print_verdict(console, name, verdicts[name])
         if args.record:
             bound.card["figures"] = verdicts[path.stem].as_dict()
             bound.save(path)
@@ -191,23 +203,14 @@ def _bar(console: Console) -> Iterator[Report]:
 
 
 def _print_verdict(console: Console, name: str, verdict: Verdict) -> None:
-    table = Table(
-        title=f"{name}: recovery of {', '.join(f'{n} {s}' for s, n in verdict.examples.items())} replies"
-    )
-    table.title_justify = "left"
-    table.add_column("condition")
-    for part in verdict.recovery:
-        table.add_column(part, justify="right")
-    for condition in next(iter(verdict.recovery.values())):
-        cells = (verdict.recovery[part][condition] for part in verdict.recovery)
-        table.add_row(condition, *(f"{value:.3f} ({low:.2f} … {high:.2f})" for value, low, high in cells))
+    table = _figures(f"{name}: recovery of {_counts(verdict.examples)} replies", verdict.recovery)
     for part, ages in verdict.by_age.items():
         table.add_row(f"{part}: by age", "  ".join(f"{age}: {value:.2f}" for age, value in ages.items()))
     console.print(table)
     console.print(f"window {verdict.bytes:.0f} bytes, {verdict.zeros:.0%} of the numbers zero")
-    for part, found in verdict.ranking.items():
-        shares = ", ".join(f"{key} {value:.2f}" for key, value in found.items() if key != "examples")
-        console.print(f"{part}: right value ranked first of 5: {shares} ({found['examples']:.0f} examples)")
+    if verdict.ranking:
+        title = f"right value ranked first of 5, {_counts(verdict.ranked)} replies"
+        console.print(_figures(title, verdict.ranking))
     if verdict.overhead is not None:
         cost = verdict.overhead
         console.print(
@@ -215,6 +218,21 @@ def _print_verdict(console: Console, name: str, verdict: Verdict) -> None:
             f" {cost.extra_flops_share:+.2%} operations;"
             f" encode {cost.encode_ms:.1f} ms, prepare {cost.prepare_ms:.0f} ms"
         )
+
+
+def _counts(examples: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {part}" for part, count in examples.items())
+
+
+def _figures(title: str, sets: Mapping[str, Mapping[str, tuple[float, float, float]]]) -> Table:
+    """A row a condition, a column a set: value and interval."""
+    table = Table("condition", title=title, title_justify="left")
+    for part in sets:
+        table.add_column(part, justify="right")
+    for condition in next(iter(sets.values())):
+        cells = (figures[condition] for figures in sets.values())
+        table.add_row(condition, *(f"{value:.3f} ({low:.2f} … {high:.2f})" for value, low, high in cells))
+    return table
 
 
 def _write(args: argparse.Namespace, verdicts: dict[str, Verdict]) -> None:

@@ -84,15 +84,36 @@ class Teacher:
     ) -> list[Lesson | None]:
         """One lesson an example; None where tokens run across a seam."""
         lessons: list[Lesson | None] = [None] * len(examples)
+        for prefix, exchanges in self._exchanges(examples):
+            usable = {at: exchange for at, exchange in exchanges.items() if exchange}
+            made = self._lessons(prefix, list(usable.values()))
+            for at, lesson in zip(usable, made, strict=True):
+                lessons[at] = lesson
+            on_done(len(exchanges))
+        return lessons
+
+    @torch.no_grad()
+    def told(self, examples: Sequence[Example]) -> list[tuple[Tensor, Exchange] | None]:
+        """Only the final states [r, d] that predict each reply behind the text; None as for a lesson."""
+        found: list[tuple[Tensor, Exchange] | None] = [None] * len(examples)
+        for prefix, exchanges in self._exchanges(examples):
+            usable = {at: exchange for at, exchange in exchanges.items() if exchange}
+            full = self._run(prefix, [exchange.full.ids for exchange in usable.values()])
+            for (at, exchange), (_, final) in zip(usable.items(), full, strict=True):
+                found[at] = _predicting(final, exchange), exchange
+        return found
+
+    def _exchanges(
+        self, examples: Sequence[Example]
+    ) -> Iterator[tuple[tuple[int, ...], dict[int, Exchange | None]]]:
+        """Examples with the prefix they share, a part at a time, by their places."""
         order = sorted(range(len(examples)), key=lambda at: examples[at].system)
         for system, group in itertools.groupby(order, key=lambda at: examples[at].system):
             for part in _chunks(list(group), 64):
-                exchanges = {at: found for at in part if (found := self._prompts.exchange(examples[at]))}
-                made = self._lessons(tuple(self._prompts.prefix(system)), list(exchanges.values()))
-                for at, lesson in zip(exchanges, made, strict=True):
-                    lessons[at] = lesson
-                on_done(len(part))
-        return lessons
+                yield (
+                    tuple(self._prompts.prefix(system)),
+                    {at: self._prompts.exchange(examples[at]) for at in part},
+                )
 
     @torch.no_grad()
     def _lessons(self, prefix: tuple[int, ...], exchanges: Sequence[Exchange]) -> list[Lesson]:
@@ -106,7 +127,6 @@ class Teacher:
         for exchange, run, (full_states, taught), (bare_states, untaught) in zip(
             exchanges, running, full, bare, strict=True
         ):
-            reply = len(exchange.tail) - exchange.reply_at
             if run:
                 segments = [_cut(full_states, span, prefix) for span in exchange.full.spans]
             else:
@@ -117,8 +137,8 @@ class Teacher:
                     ids=torch.tensor(exchange.tail),
                     tail=bare_states[-len(exchange.tail) :].clone(),
                     segments=segments,
-                    taught=taught[-reply - 1 : -1].clone(),
-                    untaught=untaught[-reply - 1 : -1].clone(),
+                    taught=_predicting(taught, exchange),
+                    untaught=_predicting(untaught, exchange),
                     answer=exchange.answer,
                 )
             )
@@ -170,6 +190,12 @@ def cached_lessons(
             os.replace(path.with_suffix(".new"), path)
         lessons += made
     return lessons
+
+
+def _predicting(final: Tensor, exchange: Exchange) -> Tensor:
+    """The states that predict the reply, of those of a sequence that ends with it."""
+    reply = len(exchange.tail) - exchange.reply_at
+    return final[-reply - 1 : -1].clone()
 
 
 def _cut(states: Tensor, span: tuple[int, int], prefix: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""How much of what the text tells does the state tell? Recovery, with its controls; ranking; overhead.
+"""How much of what the text tells does the state tell? Recovery, with its controls, and ranking.
 
 Recovery = (loss without context - loss with the state) / (loss without - loss with the full text), where the loss
 is the summed negative log-likelihood of the replies. 1 is as good as the text, 0 is as good as nothing; a control
@@ -8,22 +8,19 @@ tells what is gained by "there was a context" alone. States take the way they ta
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import DynamicCache
 
 from codec.dialogues import Example, Turn
 from codec.distill import Batch, Lesson, Teacher, collate
-from codec.inject import Injection, Injector
 from codec.packing import payload_bytes
-from codec.prompts import Prompts
+from codec.prompts import Exchange, Prompts
 from codec.train import Student
 from codec.window import FusedState, SegmentState, fuse
 
@@ -31,6 +28,8 @@ Losses = NDArray[np.float64]
 _TEXT_TOKENS = (4, 8, 16)
 _DECAYS = (0.5, 0.7, 0.85, 1.0)
 _RESAMPLES = 1_000
+_CHOICES = 5
+_RANKED = ("state", "wrong state", "mean state")
 
 
 @dataclass
@@ -51,18 +50,17 @@ class Scores:
         none, full = self.losses["none"][rows].sum(), self.losses["full text"][rows].sum()
         return float((none - self.losses[name][rows].sum()) / (none - full))
 
-    def interval(self, name: str, seed: int = 0) -> tuple[float, float]:
+    def interval(self, name: str) -> tuple[float, float]:
         """The 95 % bootstrap interval of a recovery, over the examples."""
-        draw, count = np.random.default_rng(seed), len(self.losses["none"])
-        found = [self.recovery(name, draw.integers(0, count, count)) for _ in range(_RESAMPLES)]
-        low, high = np.percentile(found, [2.5, 97.5])
-        return float(low), float(high)
+        return bootstrap(lambda rows: self.recovery(name, rows), len(self.losses["none"]))
 
     def of_answers(self) -> Scores | None:
-        """The same scores by the answers' tokens alone; None if there are no answers."""
-        if not any(losses.any() for losses in self.answers.values()):
+        """The same scores by the answers' tokens alone, of the examples that have any; None if none has."""
+        held = np.flatnonzero(self.answers["none"]) if self.answers else np.array([], int)
+        if not len(held):
             return None
-        return Scores(self.answers, {}, self.ages, self.bytes, self.zeros)
+        losses = {name: found[held] for name, found in self.answers.items()}
+        return Scores(losses, {}, [self.ages[at] for at in held], self.bytes, self.zeros)
 
     def by_age(self, name: str) -> dict[int, float]:
         """Recovery by the age of the segment that holds the answer."""
@@ -70,6 +68,36 @@ class Scores:
         return {
             age: self.recovery(name, np.flatnonzero(ages == age)) for age in sorted(set(self.ages)) if age >= 0
         }
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Whether the right value is the likeliest of five, example by example, under every condition."""
+
+    first: dict[str, NDArray[np.bool_]]
+
+    def share(self, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> float:
+        """How often it is, over some of the examples."""
+        return float(self.first[name][rows].mean())
+
+    def gained(self, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> float:
+        """Which part of what the full text gains upon nothing; 0 where it gains nothing."""
+        none, full = self.share("none", rows), self.share("full text", rows)
+        return (self.share(name, rows) - none) / (full - none) if full > none else 0.0
+
+    def figures(self) -> dict[str, tuple[float, float, float]]:
+        """Every share, and what the state gains of the text's gain, with 95 % bootstrap intervals."""
+        count = len(self.first["none"])
+        found = {name: (self.share(name), *bootstrap(partial(self.share, name), count)) for name in self.first}
+        gained = self.gained("state"), *bootstrap(partial(self.gained, "state"), count)
+        return found | {"gained by the state": gained}
+
+
+def bootstrap(figure: Callable[[NDArray[np.intp]], float], count: int, seed: int = 0) -> tuple[float, float]:
+    """The 95 % interval of a figure that is computed from some of ``count`` examples."""
+    draw = np.random.default_rng(seed)
+    low, high = np.percentile([figure(draw.integers(0, count, count)) for _ in range(_RESAMPLES)], [2.5, 97.5])
+    return float(low), float(high)
 
 
 Condition = Callable[[tuple[SegmentState, ...], tuple[SegmentState, ...]], FusedState]
@@ -101,19 +129,28 @@ class Judge:
 
     @torch.no_grad()
     def score(
-        self, examples: Sequence[Example], lessons: Sequence[Lesson], decay: float, rows: int = 16
+        self,
+        examples: Sequence[Example],
+        lessons: Sequence[Lesson],
+        decay: float,
+        names: Collection[str] = (),
+        apart: int = 1,
     ) -> Scores:
-        """All conditions on examples and their lessons (one each)."""
+        """Examples and their lessons (one each) under the conditions named, all by default.
+
+        ``apart``: how many rows away another example's state is.
+        """
         size = self._student.codec.config.window
         states = [self._states(lesson) for lesson in lessons]
         every = conditions(size, decay, _mean([segment for row in states for segment in row]))
+        every = {name: condition for name, condition in every.items() if not names or name in names}
         losses = {name: np.zeros((len(lessons), 2)) for name in ("none", "full text", *every)}
-        for part in _same_prefix(lessons, rows):
+        for part in _same_prefix(lessons):
             batch = collate([lessons[at] for at in part], size, self._student.injector.model.device)
             losses["none"][part] = self._loss(batch, batch.untaught)
             losses["full text"][part] = self._loss(batch, batch.taught)
             for name, condition in every.items():
-                fused = [condition(states[at], states[at - 1]) for at in part]
+                fused = [condition(states[at], states[at - apart]) for at in part]
                 final = self._student.reply(batch, self._student.injector.prepare(fused))
                 losses[name][part] = self._loss(batch, final)
         held = [segment for row in states for segment in row]
@@ -134,15 +171,15 @@ class Judge:
         }
         texts["text, last segment"] = [replace(one, segments=one.segments[-1:]) for one in examples]
         for name, cut in texts.items():
-            lessons = self._teacher.prepare(cut)
-            losses = np.array([self._text_loss(lesson) for lesson in lessons])
+            losses = np.array([self._text_loss(told) for told in self._teacher.told(cut)])
             scores.losses[name], scores.answers[name] = losses.T
 
-    def _text_loss(self, lesson: Lesson | None) -> tuple[float, float]:
-        if lesson is None:
+    def _text_loss(self, told: tuple[Tensor, Exchange] | None) -> tuple[float, float]:
+        if told is None:
             raise ValueError("a shortened example runs across a seam that the whole one does not")
-        losses = self._nll(lesson.taught, lesson.reply_ids)
-        return float(losses.sum()), float(losses[slice(*lesson.answer)].sum())
+        final, exchange = told
+        losses = self._nll(final, torch.tensor(exchange.tail[exchange.reply_at :]))
+        return float(losses.sum()), float(losses[slice(*exchange.answer)].sum())
 
     def _cut(self, example: Example, count: int) -> Example:
         """The example with only the last ``count`` tokens of its segments' words."""
@@ -175,21 +212,23 @@ class Judge:
         logs = self._student.logits(final).log_softmax(-1)
         return -logs.gather(-1, ids.to(logs.device)[:, None])[:, 0]
 
-    def rank(self, examples: Sequence[Example], decay: float) -> dict[str, float]:
-        """How often the right value is the likeliest of five: with nothing, with the state, with the text."""
-        asked = [example for example in examples if len(example.others) >= 4]
+    def rank(self, examples: Sequence[Example], decay: float) -> Ranking:
+        """Where each example's own value comes among five, by the loss of the reply with each of them in it."""
+        asked = [example for example in examples if len(example.others) >= _CHOICES - 1]
         candidates = [
             replace(example, reply=example.reply.replace(example.answer, value))
             for example in asked
-            for value in (example.answer, *example.others[:4])
+            for value in (example.answer, *example.others[: _CHOICES - 1])
         ]
         lessons = self._teacher.prepare(candidates)
-        whole = [at for at in range(0, len(lessons), 5) if all(lessons[at : at + 5])]
-        chosen = [lesson for at in whole for lesson in lessons[at : at + 5] if lesson]
-        scores = self.score([candidates[at + i] for at in whole for i in range(5)], chosen, decay)
-        names = {"none": "none", "state": "state", "full text": "full text"}
-        best = {name: scores.losses[key].reshape(-1, 5).argmin(1) for name, key in names.items()}
-        return {name: float((found == 0).mean()) for name, found in best.items()} | {"examples": float(len(whole))}
+        whole = [at for at in range(0, len(lessons), _CHOICES) if all(lessons[at : at + _CHOICES])]
+        kept = [at + choice for at in whole for choice in range(_CHOICES)]
+        chosen = [lesson for at in kept if (lesson := lessons[at])]
+        # Five rows in turn have one example's state: another's is five rows away.
+        scores = self.score([candidates[at] for at in kept], chosen, decay, _RANKED, _CHOICES)
+        return Ranking(
+            {name: losses.reshape(-1, _CHOICES).argmin(1) == 0 for name, losses in scores.losses.items()}
+        )
 
 
 def answer_age(example: Example) -> int:
@@ -210,7 +249,7 @@ def _mean(segments: Sequence[SegmentState]) -> SegmentState:
     return SegmentState.of(total / count, 0)
 
 
-def _same_prefix(lessons: Sequence[Lesson], rows: int) -> list[list[int]]:
+def _same_prefix(lessons: Sequence[Lesson], rows: int = 16) -> list[list[int]]:
     order = sorted(range(len(lessons)), key=lambda at: (lessons[at].prefix, len(lessons[at].ids)))
     parts: list[list[int]] = []
     for at in order:
@@ -219,60 +258,3 @@ def _same_prefix(lessons: Sequence[Lesson], rows: int) -> list[list[int]]:
         else:
             parts.append([at])
     return parts
-
-
-@dataclass(frozen=True)
-class Overhead:
-    """Cost of a state in use. Shares are of the same loop without a state, in the same run."""
-
-    step_ms: float
-    extra_step_share: float
-    extra_flops_share: float
-    encode_ms: float
-    prepare_ms: float
-
-
-@torch.no_grad()
-def measure_overhead(injector: Injector, state: FusedState, prompt: Sequence[int], tokens: int = 48) -> Overhead:
-    """Decode with the state and without, token by token in turn, so that both see the same machine."""
-    begun = time.perf_counter()
-    injection = injector.prepare([state])
-    prepare_s = time.perf_counter() - begun
-    streams = [_Stream(injector, prompt, None), _Stream(injector, prompt, injection)]
-    times = np.array([[stream.step() for stream in streams] for _ in range(tokens)])[2:]
-    hidden = torch.randn(1, 12, injector.codec.config.d_model)
-    begun = time.perf_counter()
-    injector.codec.encoder(hidden, torch.ones(1, 12))
-    encode_s = time.perf_counter() - begun
-    plain = float(np.median(times[:, 0]))
-    extra = float(np.median(times[:, 1] - times[:, 0])) / plain
-    return Overhead(plain * 1e3, extra, _extra_flops(injector), encode_s * 1e3, prepare_s * 1e3)
-
-
-class _Stream:
-    """A greedy reply, a token a step."""
-
-    def __init__(self, injector: Injector, prompt: Sequence[int], injection: Injection | None) -> None:
-        self._injector, self._injection, self._cache = injector, injection, DynamicCache()
-        self._next = torch.tensor([list(prompt)], device=injector.model.device)
-        self.step()
-
-    def step(self) -> float:
-        begun = time.perf_counter()
-        with self._injector.active(self._injection):
-            final = self._injector.read(self._cache, input_ids=self._next)
-        logits = self._injector.model.get_output_embeddings()(final[:, -1:])
-        self._next = logits.argmax(-1)
-        return time.perf_counter() - begun
-
-
-def _extra_flops(injector: Injector) -> float:
-    """Share of a decoding step: scores and sums over a full window's slots, against the weights' products."""
-    config, model_config = injector.codec.config, injector.model.config
-    upper = model_config.num_hidden_layers - config.layer
-    width = model_config.num_attention_heads * (
-        getattr(model_config, "head_dim", None) or model_config.hidden_size // model_config.num_attention_heads
-    )
-    slots = 4 * width * config.window_slots * upper
-    weights: Any = sum(p.numel() for name, p in injector.model.named_parameters() if p.dim() > 1)
-    return float(slots / (2 * weights))

@@ -246,13 +246,12 @@ class StateCodec(nn.Module):
         self.encoder = StateEncoder(config)
         self.decoder = StateDecoder(config)
 
-    def with_slots(self, slots: int) -> StateCodec:
-        """The same weights with another number of slots a segment; only ``attention_slots`` can be used so."""
-        if slots != self.config.slots and self.config.fusion_mode != "attention_slots":
-            raise CodecError(
-                f"{self.config.fusion_mode} is trained for {self.config.slots} slots, not for {slots}"
-            )
-        other = StateCodec(replace(self.config, slots=slots))
+    def resized(self, slots: int | None = None, keep: float | None = None) -> StateCodec:
+        """The same weights with other sizes; another number of slots is for ``attention_slots`` only."""
+        config = self.config
+        if slots not in (None, config.slots) and config.fusion_mode != "attention_slots":
+            raise CodecError(f"{config.fusion_mode} is trained for {config.slots} slots, not for {slots}")
+        other = StateCodec(replace(config, slots=slots or config.slots, keep=keep or config.keep))
         other.load_state_dict(self.state_dict())
         return other.eval().requires_grad_(False)
 

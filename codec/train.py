@@ -7,6 +7,7 @@ the model without any context is the teacher, so that an irrelevant state does n
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -28,9 +29,10 @@ SAVED_EVERY = 50  # steps: a minute or two of work that an interruption may cost
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to train. ``decays``: what weights the segments get, drawn anew every batch."""
+    """How to train. ``steps``: at most so many; ``decays``: what weights segments get, drawn anew every batch."""
 
     epochs: int = 3
+    steps: int | None = None
     batch: int = 16
     rate: float = 2e-3
     warmup: int = 15
@@ -111,11 +113,12 @@ class Trainer:
         self, student: Student, lessons: Sequence[Lesson], recipe: Recipe, checkpoint: Path | None
     ) -> None:
         self._student, self._lessons, self._recipe, self._checkpoint = student, lessons, recipe, checkpoint
-        self._plan = [
+        plan = (
             rows
             for epoch in range(recipe.epochs)
             for rows in shuffled_batches(lessons, recipe.batch, random.Random(f"{recipe.seed}/{epoch}"))
-        ]
+        )
+        self._plan = list(itertools.islice(plan, recipe.steps))
         self._vocabulary = student.vocabulary(lessons)
         self._optimiser = torch.optim.AdamW(student.codec.parameters(), lr=recipe.rate, weight_decay=0.0)
         self._schedule = torch.optim.lr_scheduler.LambdaLR(self._optimiser, self._rate)

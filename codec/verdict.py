@@ -11,9 +11,10 @@ import torch
 from codec.binding import BoundCodec
 from codec.dialogues import Example
 from codec.distill import Teacher
-from codec.evaluate import Judge, Overhead, Scores, measure_overhead
+from codec.evaluate import Judge, Ranking, Scores
 from codec.fit import Frozen
 from codec.inject import Injector
+from codec.overhead import Overhead, measure_overhead
 from codec.prompts import Prompts
 from codec.train import Student
 from codec.window import SegmentState, fuse
@@ -21,13 +22,17 @@ from codec.window import SegmentState, fuse
 
 @dataclass
 class Verdict:
-    """Figures of one codec. ``recovery``: set -> condition -> (value, low, high), a 95 % bootstrap interval."""
+    """Figures of one codec.
+
+    ``recovery`` and ``ranking``: set -> condition -> (value, low, high), a 95 % bootstrap interval.
+    """
 
     slots: int
     code_dims: int
     recovery: dict[str, dict[str, tuple[float, float, float]]] = field(default_factory=dict)
     by_age: dict[str, dict[int, float]] = field(default_factory=dict)
-    ranking: dict[str, dict[str, float]] = field(default_factory=dict)
+    ranking: dict[str, dict[str, tuple[float, float, float]]] = field(default_factory=dict)
+    ranked: dict[str, int] = field(default_factory=dict)  # how many examples
     examples: dict[str, int] = field(default_factory=dict)
     bytes: float = 0.0
     zeros: float = 0.0
@@ -44,6 +49,10 @@ class Verdict:
         self.bytes, self.zeros = scores.bytes, scores.zeros
         if (answers := scores.of_answers()) is not None:
             self.add(f"{name}, answers", answers)
+
+    def rank(self, name: str, ranking: Ranking) -> None:
+        """Take how the values of a set of examples were ranked."""
+        self.ranking[name], self.ranked[name] = ranking.figures(), len(ranking.first["none"])
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON has them, rounded to what they are worth."""
@@ -63,10 +72,14 @@ def _rounded(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What to find out. ``quick`` leaves out the text controls, the ranking and the overhead."""
+    """What to find out. ``quick`` leaves out the text controls, the ranking and the overhead.
+
+    ``slots`` and ``keep``: judge with other sizes than the codec was trained with.
+    """
 
     decay: float = 0.7
     slots: int | None = None
+    keep: float | None = None
     quick: bool = False
 
 
@@ -77,8 +90,8 @@ def judge(
     questions: Questions,
     report: Callable[[str], None] = lambda step: None,
 ) -> Verdict:
-    """Judge a codec on named sets of examples; ``questions.slots``: with another number of slots a segment."""
-    codec = bound.codec.with_slots(questions.slots or bound.codec.config.slots).to(frozen.model.device)
+    """Judge a codec on named sets of examples."""
+    codec = bound.codec.resized(questions.slots, questions.keep).to(frozen.model.device)
     injector, prompts = Injector(frozen.model, codec, bound.sink_id), Prompts(frozen.tokenizer)
     verdict = Verdict(codec.config.slots, codec.config.code_dims)
     teacher = Teacher(injector, prompts)
@@ -93,7 +106,7 @@ def judge(
                 report(f"{name}: text controls")
                 judging.score_texts(usable, scores)
                 report(f"{name}: ranking")
-                verdict.ranking[name] = judging.rank(usable, questions.decay)
+                verdict.rank(name, judging.rank(usable, questions.decay))
             verdict.add(name, scores)
         if not questions.quick:
             report("overhead")
