@@ -38,7 +38,7 @@ async def replay_clip(recording: Recording, url: str, *, pace: float = 1.0, key:
 class Visit:
     """A recording being spoken into a session: knows when its answer is complete, or no longer to be expected.
 
-    ``watch`` is shown every event of the session after it was taken in.
+    ``watch`` is shown every event of the session after it was taken in; ``no_reply_s`` of silence mean no answer.
     """
 
     def __init__(
@@ -47,8 +47,10 @@ class Visit:
         uplink: Uplink,
         begins_s: float,
         watch: Callable[[ServerEvent], None] = lambda _event: None,
+        no_reply_s: float = NO_REPLY_S,
     ) -> None:
         self.hearing = Hearing()
+        self._no_reply_s = no_reply_s
         self._watch = watch
         self._recording = recording
         self._uplink = uplink
@@ -84,7 +86,7 @@ class Visit:
         if self.hearing.open_reply or self.hearing.user_speaking:
             patience_s = STALL_S
         elif not self._is_answered():
-            patience_s = NO_REPLY_S
+            patience_s = self._no_reply_s
         else:
             patience_s = 0.0 if self.hearing.replies[-1].record else SETTLE_S
         quiet_since = max(self._ends_at, self.hearing.last_news_at)

@@ -29,7 +29,7 @@ _TEXT_TOKENS = (4, 8, 16)
 _DECAYS = (0.5, 0.7, 0.85, 1.0)
 _RESAMPLES = 1_000
 _CHOICES = 5
-_RANKED = ("state", "wrong state", "mean state")
+_RANKED = ("state", "wrong state")
 
 
 @dataclass

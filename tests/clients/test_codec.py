@@ -66,7 +66,6 @@ def test_a_codec_is_trained_judged_and_inspected(command, capsys: pytest.Capture
         "full text",
         "state",
         "wrong state",
-        "mean state",
         "gained by the state",
     }
     assert Path("a.png").stat().st_size > 1_000

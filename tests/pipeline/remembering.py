@@ -1,11 +1,8 @@
-"""A scripted model with an echoic memory whose states can be read back, and a search for what was said."""
+"""A scripted model with an echoic memory whose states can be read back."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import AsyncGenerator, Sequence
-from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from collections.abc import AsyncGenerator
 
 import torch
 
@@ -73,26 +70,3 @@ class RememberingConversation(Conversation):
 
     def _model(self, reply: str, cost: float) -> RememberingModel:
         return RememberingModel(reply, cost)
-
-
-def found(root: Any, *words: str, but: Sequence[Any] = ()) -> list[str]:
-    """Every text reachable from an object that holds one of the words, ``but`` by way of some objects.
-
-    The code itself is not searched.
-    """
-    seen = {id(one) for one in but}
-    hits: list[str] = []
-    waiting = [root]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType | CodeType) or _is_namespace(one):
-            continue
-        seen.add(id(one))
-        text = one.decode("latin-1") if isinstance(one, bytes | bytearray) else one if isinstance(one, str) else ""
-        hits += [text for word in words if word.lower() in text.lower()]
-        waiting += gc.get_referents(one)
-    return hits
-
-
-def _is_namespace(one: Any) -> bool:
-    return isinstance(one, dict) and ("__builtins__" in one or "__build_class__" in one)

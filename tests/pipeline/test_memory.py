@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from clients.traces import found
 from codec.window import SegmentState
 from pipeline.events import MemoryHeld
 from pipeline.requests import ReplyRequest
 from tests.pipeline.conversation import Conversation, Say, Segments
-from tests.pipeline.remembering import RememberingConversation, RememberingModel, found
+from tests.pipeline.remembering import RememberingConversation, RememberingModel
 
 pytestmark = pytest.mark.looptime(start=0)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import AsyncIterator
-from dataclasses import fields
-from itertools import pairwise
 
 import pytest
 import pytest_asyncio
@@ -14,13 +11,13 @@ import pytest_asyncio
 from clients.clip import Visit
 from clients.followups import LATE_S, SOON_S, converse, spoken
 from clients.realtime import RATE_HZ, connect
+from clients.traces import kept_by
 from clients.uplink import open_uplink
 from pipeline.backends.loader import Models
 from pipeline.config import load_config
 from pipeline.session import Session
 from server.app import Server
 from server.voices.hibari import HibariVoice
-from tests.pipeline.remembering import found
 
 pytestmark = pytest.mark.models
 
@@ -38,34 +35,26 @@ async def server(models: Models) -> AsyncIterator[Server]:
 
 async def test_a_follow_up_is_given_the_state_within_three_seconds_and_nothing_after(server: Server) -> None:
     said, asked = await spoken(SAID, server.voice), await spoken(ASKED, server.voice)
-    soon = await converse(server.realtime_url, [said, asked], SOON_S)
-    late = await converse(server.realtime_url, [said, asked], LATE_S)
+    soon = await converse(server, [said, asked], SOON_S)
+    late = await converse(server, [said, asked], LATE_S)
     assert soon.state_bits is not None
     assert late.state_bits is None
+    assert not soon.kept
+    assert not late.kept
 
 
 async def test_nothing_of_a_spoken_turn_is_left_in_the_server(server: Server) -> None:
-    loop, said = asyncio.get_running_loop(), await spoken(SAID, server.voice)
+    said = await spoken(SAID, server.voice)
     async with connect(server.realtime_url, timing=True) as client, open_uplink(client) as uplink:
         visit = Visit(said, uplink, begins_s=uplink.speak(said.at(RATE_HZ)))
         await visit.listen(client)
         (reply,) = visit.hearing.replies
         assert reply.record is not None
-        told = server.config.llm.instructions
-        pairs = [*word_pairs(reply.record["transcript"]), *word_pairs(reply.record["reply"])]
-        pairs = [pair for pair in pairs if pair not in told]
-        gc.collect()  # of the sessions before
+        words = [reply.record["transcript"], reply.record["reply"]]
+        assert not kept_by(server, words, (said, visit, reply, client, uplink))
         (session,) = [one for one in gc.get_objects() if isinstance(one, Session)]
-        models = [getattr(server.models, name.name) for name in fields(Models)]
-        ours = (loop, server.config, *models, said, visit, reply, client, uplink, pairs)
-        assert not found((server, session), *pairs, but=ours)
         heard = session._hearing.kept.cut(0, int(reply.record["speech_end_ms"] * RATE_HZ_IN_MS))
         assert len(heard.samples)
         assert not heard.samples.any()
         read = session._responder._conversation.cached_ids  # type: ignore[attr-defined]
         assert "Berlin" not in server.models.language_model.tokenizer.decode(read)
-
-
-def word_pairs(text: str) -> list[str]:
-    """Two words in a row are said, one alone may stand in any word list."""
-    return [" ".join(pair) for pair in pairwise(text.split())]

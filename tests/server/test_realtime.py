@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clients.traces import found
 from pipeline.events import (
     NobodySpoke,
     ReplyAudio,
@@ -41,7 +42,6 @@ from server.wishes import (
     Truncate,
     WantReply,
 )
-from tests.pipeline.remembering import found
 
 
 class Client:
