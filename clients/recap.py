@@ -70,10 +70,14 @@ def run(args: argparse.Namespace) -> int:
     except CodecError as error:
         raise InputError(str(error)) from error
     reader, encoder = Reader(frozen, bound), SegmentEncoder(bound.codec.encoder)
-    found = follow(in_blocks(stretches), reader.read, reader.surprise, encoder, StateChain(encoder))
-    Console(highlight=False).print(render(found))
+    blocks, chain, console = in_blocks(stretches), StateChain(encoder), Console(highlight=False)
+    found = follow(blocks, reader.read, reader.surprise, encoder, chain)
+    console.print(render(found))
+    again = first_again(blocks, reader.read, reader.surprise, encoder, chain)
+    console.print("the first block once more, at the end:", json.dumps(again))
     if args.json:
-        args.json.write_text(json.dumps([asdict(block) for block in found], indent=1) + "\n")
+        written = {"blocks": [asdict(block) for block in found], "first_again": again}
+        args.json.write_text(json.dumps(written, indent=1) + "\n")
     return 0
 
 
@@ -104,6 +108,28 @@ def follow(
         found.append(Block(block.begin_s, block.end_s, block.text, round(alone, 3), round(chained, 3)))
         chain.push(encoder.grow(Said(), read(block.text)).segments)
     return found
+
+
+def first_again(
+    blocks: Sequence[Stretch],
+    read: Callable[[str], Hidden],
+    surprise: Callable[[str, FusedState | None], float],
+    encoder: SegmentEncoder,
+    chain: StateChain,
+) -> dict[str, float]:
+    """Nats a token of the first block's words after the last block: what is still known of how it began.
+
+    Told nothing, behind the last block alone, and behind the ``chain`` of all blocks.
+    """
+    from codec.chain import StateChain
+    from codec.memory import Said
+
+    if not blocks:
+        return {}
+    last = StateChain(encoder)
+    last.push(encoder.grow(Said(), read(blocks[-1].text)).segments)
+    told = {"nothing": None, "the last block": last.state, "the chain": chain.state}
+    return {name: round(surprise(blocks[0].text, state), 3) for name, state in told.items()}
 
 
 def render(blocks: Sequence[Block]) -> Table:

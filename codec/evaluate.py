@@ -1,4 +1,4 @@
-"""How much of what the text tells does the state tell? Recovery, with its controls, and ranking.
+"""How much of what the text tells does the state tell? Recovery, with its controls.
 
 Recovery = (loss without context - loss with the state) / (loss without - loss with the full text), where the loss
 is the summed negative log-likelihood of the replies. 1 is as good as the text, 0 is as good as nothing; a control
@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -28,8 +27,6 @@ Losses = NDArray[np.float64]
 _TEXT_TOKENS = (4, 8, 16)
 _DECAYS = (0.5, 0.7, 0.85, 1.0)
 _RESAMPLES = 1_000
-_CHOICES = 5
-_RANKED = ("state", "wrong state")
 
 
 @dataclass
@@ -68,29 +65,6 @@ class Scores:
         return {
             age: self.recovery(name, np.flatnonzero(ages == age)) for age in sorted(set(self.ages)) if age >= 0
         }
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Whether the right value is the likeliest of five, example by example, under every condition."""
-
-    first: dict[str, NDArray[np.bool_]]
-
-    def share(self, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> float:
-        """How often it is, over some of the examples."""
-        return float(self.first[name][rows].mean())
-
-    def gained(self, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> float:
-        """Which part of what the full text gains upon nothing; 0 where it gains nothing."""
-        none, full = self.share("none", rows), self.share("full text", rows)
-        return (self.share(name, rows) - none) / (full - none) if full > none else 0.0
-
-    def figures(self) -> dict[str, tuple[float, float, float]]:
-        """Every share, and what the state gains of the text's gain, with 95 % bootstrap intervals."""
-        count = len(self.first["none"])
-        found = {name: (self.share(name), *bootstrap(partial(self.share, name), count)) for name in self.first}
-        gained = self.gained("state"), *bootstrap(partial(self.gained, "state"), count)
-        return found | {"gained by the state": gained}
 
 
 def bootstrap(figure: Callable[[NDArray[np.intp]], float], count: int, seed: int = 0) -> tuple[float, float]:
@@ -134,14 +108,10 @@ class Judge:
         lessons: Sequence[Lesson],
         decay: float,
         names: Collection[str] = (),
-        apart: int = 1,
     ) -> Scores:
-        """Examples and their lessons (one each) under the conditions named, all by default.
-
-        ``apart``: how many rows away another example's state is.
-        """
+        """Examples and their lessons (one each) under the conditions named, all by default."""
         size = self._student.codec.config.window
-        states = [self._states(lesson) for lesson in lessons]
+        states = [self.states(lesson) for lesson in lessons]
         every = conditions(size, decay, _mean([segment for row in states for segment in row]))
         every = {name: condition for name, condition in every.items() if not names or name in names}
         losses = {name: np.zeros((len(lessons), 2)) for name in ("none", "full text", *every)}
@@ -150,7 +120,7 @@ class Judge:
             losses["none"][part] = self._loss(batch, batch.untaught)
             losses["full text"][part] = self._loss(batch, batch.taught)
             for name, condition in every.items():
-                fused = [condition(states[at], states[at - apart]) for at in part]
+                fused = [condition(states[at], states[at - 1]) for at in part]
                 final = self._student.reply(batch, self._student.injector.prepare(fused))
                 losses[name][part] = self._loss(batch, final)
         held = [segment for row in states for segment in row]
@@ -191,7 +161,8 @@ class Judge:
             count -= used
         return replace(example, segments=tuple(kept))
 
-    def _states(self, lesson: Lesson) -> tuple[SegmentState, ...]:
+    def states(self, lesson: Lesson) -> tuple[SegmentState, ...]:
+        """The segments of a lesson as they are kept."""
         encoder = self._student.codec.encoder
         found = []
         for hidden in lesson.segments:
@@ -211,24 +182,6 @@ class Judge:
         final = final.to(self._student.injector.model.device)
         logs = self._student.logits(final).log_softmax(-1)
         return -logs.gather(-1, ids.to(logs.device)[:, None])[:, 0]
-
-    def rank(self, examples: Sequence[Example], decay: float) -> Ranking:
-        """Where each example's own value comes among five, by the loss of the reply with each of them in it."""
-        asked = [example for example in examples if len(example.others) >= _CHOICES - 1]
-        candidates = [
-            replace(example, reply=example.reply.replace(example.answer, value))
-            for example in asked
-            for value in (example.answer, *example.others[: _CHOICES - 1])
-        ]
-        lessons = self._teacher.prepare(candidates)
-        whole = [at for at in range(0, len(lessons), _CHOICES) if all(lessons[at : at + _CHOICES])]
-        kept = [at + choice for at in whole for choice in range(_CHOICES)]
-        chosen = [lesson for at in kept if (lesson := lessons[at])]
-        # Five rows in turn have one example's state: another's is five rows away.
-        scores = self.score([candidates[at] for at in kept], chosen, decay, _RANKED, _CHOICES)
-        return Ranking(
-            {name: losses.reshape(-1, _CHOICES).argmin(1) == 0 for name, losses in scores.losses.items()}
-        )
 
 
 def answer_age(example: Example) -> int:

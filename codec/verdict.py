@@ -11,11 +11,12 @@ import torch
 from codec.binding import BoundCodec
 from codec.dialogues import Example
 from codec.distill import Teacher
-from codec.evaluate import Judge, Ranking, Scores
+from codec.evaluate import Judge, Scores
 from codec.fit import Frozen
 from codec.inject import Injector
 from codec.overhead import Overhead, measure_overhead
 from codec.prompts import Prompts
+from codec.ranking import Ranking, rank
 from codec.train import Student
 from codec.window import SegmentState, fuse
 
@@ -50,9 +51,10 @@ class Verdict:
         if (answers := scores.of_answers()) is not None:
             self.add(f"{name}, answers", answers)
 
-    def rank(self, name: str, ranking: Ranking) -> None:
-        """Take how the values of a set of examples were ranked."""
-        self.ranking[name], self.ranked[name] = ranking.figures(), len(ranking.first["none"])
+    def rank(self, name: str, ranking: Ranking | None) -> None:
+        """Take how the values of a set of examples were ranked, if it has any."""
+        if ranking is not None:
+            self.ranking[name], self.ranked[name] = ranking.figures(), len(ranking.first["none"])
 
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON has them, rounded to what they are worth."""
@@ -106,7 +108,8 @@ def judge(
                 report(f"{name}: text controls")
                 judging.score_texts(usable, scores)
                 report(f"{name}: ranking")
-                verdict.rank(name, judging.rank(usable, questions.decay))
+                states = [judging.states(lesson) for lesson in prepared if lesson]
+                verdict.rank(name, rank(Student(injector), prompts, usable, states, questions.decay))
             verdict.add(name, scores)
         if not questions.quick:
             report("overhead")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clients.codec_timeline import Stretch
-from clients.recap import follow, in_blocks, render
+from clients.recap import first_again, follow, in_blocks, render
 from codec.chain import StateChain
 from codec.memory import SegmentEncoder
 from codec.model import CodecConfig, StateEncoder
@@ -32,16 +32,38 @@ def test_speech_is_joined_until_a_block_has_ten_seconds(seconds: tuple[float, ..
     assert [block.text for block in in_blocks(said(*seconds))] == texts
 
 
-def test_each_block_begins_with_the_state_of_all_before_it() -> None:
+@pytest.fixture
+def encoder() -> SegmentEncoder:
     torch.manual_seed(0)
     config = CodecConfig(d_model=32, layer=2, compression_ratio=1 / 4, slots=3)
-    encoder = SegmentEncoder(StateEncoder(config).requires_grad_(False))
+    return SegmentEncoder(StateEncoder(config).requires_grad_(False))
+
+
+def tokens(state: FusedState | None) -> int:
+    return sum(segment.tokens for segment in state.segments) if state else 0
+
+
+def test_the_first_block_is_asked_for_again_behind_the_last_and_behind_all(encoder: SegmentEncoder) -> None:
+    blocks, chain = said(12, 12, 12, 12, 12), StateChain(encoder)
+    follow(blocks, lambda _: torch.randn(7, 32), lambda *_: 0.0, encoder, chain)
+    asked: list[str] = []
+
+    def surprise(text: str, state: FusedState | None) -> float:
+        asked.append(text)
+        return float(tokens(state))
+
+    again = first_again(blocks, lambda _: torch.randn(7, 32), surprise, encoder, chain)
+    assert again == {"nothing": 0, "the last block": 7, "the chain": 35}
+    assert set(asked) == {"word0"}
+
+
+def test_each_block_begins_with_the_state_of_all_before_it(encoder: SegmentEncoder) -> None:
     before: list[int] = []
 
     def surprise(text: str, state: FusedState | None) -> float:
         if state is None:
             return 5.0
-        before.append(sum(segment.tokens for segment in state.segments))
+        before.append(tokens(state))
         return 4.0
 
     blocks = follow(said(12, 12, 12, 12, 12), lambda _: torch.randn(7, 32), surprise, encoder, StateChain(encoder))

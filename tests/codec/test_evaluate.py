@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from codec.dialogues import Example, Turn
-from codec.evaluate import Ranking, Scores, answer_age, conditions
+from codec.evaluate import Scores, answer_age, conditions
 from codec.overhead import measure_overhead
 from codec.verdict import Verdict
 from codec.window import SegmentState
@@ -55,20 +55,6 @@ def test_every_control_injects_what_its_name_says() -> None:
     assert every["state, last 1"](own, other).segments == own[-1:]
     assert every["state, decay 1.0"](own, other).weights == pytest.approx([1 / 3] * 3)
     assert "state, decay 0.7" not in every
-
-
-def test_a_ranking_tells_which_part_of_the_texts_gain_the_state_has() -> None:
-    first = {"none": [1, 0, 0, 0], "state": [1, 1, 1, 0], "full text": [1, 1, 1, 1]}
-    figures = Ranking({name: np.array(found, bool) for name, found in first.items()}).figures()
-    assert figures["state"][0] == 0.75
-    gained, low, high = figures["gained by the state"]
-    assert gained == pytest.approx(2 / 3)
-    assert low <= gained <= high
-
-
-def test_nothing_is_gained_where_the_text_gains_nothing() -> None:
-    same = np.array([True, False])
-    assert Ranking({"none": same, "state": same, "full text": same}).figures()["gained by the state"] == (0, 0, 0)
 
 
 def test_overhead_is_measured_in_both_ways() -> None:
