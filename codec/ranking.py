@@ -74,7 +74,7 @@ def rank(
             "wrong state": (asked, other),
         }
         for name, (context, state) in ways.items():
-            losses = _losses(student, context, replies, state)
+            losses = reply_losses(student, context, replies, state)
             first.setdefault(name, []).append(int(losses.argmin()) == 0)
     return Ranking({name: np.array(found) for name, found in first.items()}) if first else None
 
@@ -86,7 +86,9 @@ def _choices(prompts: Prompts, example: Example) -> list[Exchange]:
     return [found for one in changed if (found := prompts.exchange(one))] if example.answer else []
 
 
-def _losses(student: Student, context: list[int], replies: list[list[int]], state: FusedState | None) -> Tensor:
+def reply_losses(
+    student: Student, context: list[int], replies: list[list[int]], state: FusedState | None
+) -> Tensor:
     """Summed loss of each reply behind one context, which is read once."""
     injector, device = student.injector, student.injector.model.device
     cache, injection = DynamicCache(), injector.prepare([state])

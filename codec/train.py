@@ -24,6 +24,7 @@ from codec.distill import Batch, Lesson, PrefixCaches, collate, shuffled_batches
 from codec.inject import Injection, Injector
 from codec.model import CodecError
 
+_HEAD_ROWS = 256  # at once: a few rows would cost the head as much
 SAVED_EVERY = 50  # steps: a minute or two of work that an interruption may cost
 
 
@@ -86,10 +87,10 @@ class Student:
     @torch.no_grad()
     def vocabulary(self, lessons: Sequence[Lesson], likeliest: int = 8) -> Tensor:
         """The tokens that matter in these lessons: those in them and the teacher's likeliest at every place."""
-        found = [torch.cat([lesson.ids for lesson in lessons])]
-        device = self.injector.model.device
-        for lesson in lessons:
-            logits = self.logits(torch.cat([lesson.taught, lesson.untaught]).to(device))
+        found, device = [torch.cat([lesson.ids for lesson in lessons])], self.injector.model.device
+        states = torch.cat([states for lesson in lessons for states in (lesson.taught, lesson.untaught)])
+        for at in range(0, len(states), _HEAD_ROWS):
+            logits = self.logits(states[at : at + _HEAD_ROWS].to(device))
             found.append(logits.topk(likeliest, -1).indices.flatten().cpu())
         return torch.tensor(sorted(set(torch.cat(found).tolist())), device=device)
 

@@ -10,7 +10,7 @@ from codec.dialogues import SYSTEMS
 from codec.inject import Injector
 from codec.model import CodecConfig, StateCodec
 from codec.prompts import Prompts
-from codec.ranking import Ranking, _losses, rank
+from codec.ranking import Ranking, rank, reply_losses
 from codec.recall import recall
 from codec.train import Student
 from tests.codec import tiny
@@ -43,7 +43,7 @@ def student() -> tuple[Student, Prompts]:
 def test_replies_are_as_likely_as_the_model_says(student: tuple[Student, Prompts]) -> None:
     """Read behind a context that is read once, in a batch, as each of them behind it by itself."""
     replies = [[5, 9, 2], [7, 2]]
-    losses = _losses(student[0], [1, 4, 6], replies, None)
+    losses = reply_losses(student[0], [1, 4, 6], replies, None)
     for reply, loss in zip(replies, losses, strict=True):
         logits = student[0].injector.model(torch.tensor([[1, 4, 6, *reply]])).logits[0, 2:-1]
         expected = torch.nn.functional.cross_entropy(logits, torch.tensor(reply), reduction="sum")
