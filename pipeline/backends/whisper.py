@@ -17,7 +17,6 @@ from typing import Any
 import ctranslate2
 import numpy as np
 from faster_whisper import WhisperModel
-from faster_whisper.audio import pad_or_trim
 from faster_whisper.tokenizer import Tokenizer
 from faster_whisper.utils import download_model
 
@@ -25,15 +24,13 @@ from pipeline.backends.ctranslate2_weights import UnknownWeightsError
 from pipeline.backends.repetition import without_repetition
 from pipeline.backends.stage import failing_as
 from pipeline.backends.whisper_decoder import Question, WhisperDecoder, Written
+from pipeline.backends.whisper_ear import FRAME_SAMPLES, WhisperEar, as_storage
 from pipeline.backends.whisper_tokens import with_first_merge, word_ends
 from pipeline.cores import Cores
 from pipeline.ports import RATE_HZ, Hypothesis, InputError, Samples
 from pipeline.worker import Worker
 
 STAGE = "speech recognition"
-WINDOW_FRAMES = 3000  # of features, 10 ms each; the encoder makes one of two
-FRAME_SAMPLES = RATE_HZ // 50  # of sound, in one frame of the encoder's output
-SLACK_SAMPLES = RATE_HZ
 LONGEST_SAMPLES = 28 * RATE_HZ
 QUIETEST = 1e-4  # a sound that never gets louder than this holds no speech
 # People say three or four words a second, about as many tokens; elsewhere a word takes several.
@@ -52,24 +49,22 @@ SPOKEN_WORDS_PER_S = 2.0
 LEAST_LOGPROB = -1.0
 # What is heard when speech stops must not wait for the update that happens to run then.
 LANES = 2
-# Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
-SILENCE_LEVEL = -0.75
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """What is known before (the text before the sound, what its text begins with, and what it may be) and wanted.
 
     ``over`` is set once nobody waits for the answer any more.
     """
 
-    prompt: str
-    prefix: str
-    guess: str
-    timed: bool
-    final: bool
+    prompt: str = ""
+    prefix: str = ""
+    guess: str = ""
+    timed: bool = False
+    final: bool = False
     over: Event = field(default_factory=Event)
 
     @property
@@ -131,10 +126,11 @@ class WhisperRecogniser:
             ) from error
         # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
         self._whole_windows = device != "cpu"
-        self._silence = None if self._whole_windows else self._encoded_silence()
-        self._decoder = None
-        if self._silence is not None and compute_type == "int8":
-            self._decoder = self._own_decoder(str(source), self._silence[0])
+        folder = Path(source if Path(source).is_dir() else download_model(str(source), local_files_only=True))
+        self.ear = WhisperEar(self.whisper, folder, threads, whole_windows=self._whole_windows)
+        self.decoder = None
+        if self.ear.silence is not None and compute_type == "int8":
+            self.decoder = self._own_decoder(folder, self.ear.silence[0])
         self.worker = Worker("asr", cores if device == "cpu" else None, threads, LANES)
 
     async def recognise(
@@ -148,7 +144,7 @@ class WhisperRecogniser:
         final: bool = False,
     ) -> Hypothesis:
         """What was said; see the port. Raises StageError. Cancelled, it stops soon: others need the core."""
-        asked = _Asked(prompt, prefix, guess, timed, final)
+        asked = Asked(prompt, prefix, guess, timed, final)
         try:
             with failing_as(STAGE):
                 return await self.worker.run(self._hear, sound, asked)
@@ -166,16 +162,16 @@ class WhisperRecogniser:
 
     # --- in the worker's thread ---
 
-    def _hear(self, sound: Samples, asked: _Asked) -> Hypothesis:
+    def _hear(self, sound: Samples, asked: Asked) -> Hypothesis:
         if np.abs(sound).max(initial=0.0) < QUIETEST:
             return Hypothesis(asked.prefix)
         if len(sound) > LONGEST_SAMPLES:
             return self._hear_padded(sound)
-        encoded = self._encode(sound)
+        encoded = self.ear.encode(sound)
         if asked.over.is_set():
             return Hypothesis(asked.prefix)
         seconds = len(sound) / RATE_HZ
-        question = self._question(encoded, seconds, asked)
+        question = self.question(encoded, seconds, asked)
         first = self._decode(encoded, question)
         answer = first if self._whole_windows else without_second_telling(first, asked.prefix)
         trusted = answer.logprob >= SURE_LOGPROB
@@ -185,7 +181,7 @@ class WhisperRecogniser:
         second_look = wanted and not (sure or (trusted and told_twice))
         if second_look:
             question = replace(question, limit=min(MOST_TOKENS, 2 * question.limit))
-            answer = self._decode(self._in_silence(encoded), question, SECOND_LOOK_BEAMS)
+            answer = self._decode(self.ear.in_silence(encoded), question, SECOND_LOOK_BEAMS)
         text = asked.prefix if answer.invented else answer.text
         ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if asked.timed else ()
         return Hypothesis(text, answer.logprob, answer.no_speech_prob, second_look, ends, sure or second_look)
@@ -198,18 +194,10 @@ class WhisperRecogniser:
         logprob = sum(segment.avg_logprob for segment in segments) / len(segments)
         return Hypothesis(text, logprob, segments[0].no_speech_prob, padded=True)
 
-    def _encode(self, sound: Samples) -> Any:
-        """The encoder's output, ``[1, frames of 20 ms, width]`` on the model's device."""
-        if self._whole_windows:
-            return self.whisper.encode(pad_or_trim(self.whisper.feature_extractor(sound)))
-        features = self.whisper.feature_extractor(np.pad(sound, (0, SLACK_SAMPLES)), padding=0)
-        return self.whisper.encode(features[:, : features.shape[1] // 2 * 2])
-
-    def _own_decoder(self, source: str, silence: Samples) -> WhisperDecoder | None:
+    def _own_decoder(self, folder: Path, silence: Samples) -> WhisperDecoder | None:
         """The decoder that can take a guess, its loops compiled; None where the weights are of another kind."""
-        folder = source if Path(source).is_dir() else download_model(source, local_files_only=True)
         try:
-            decoder = WhisperDecoder(Path(folder))
+            decoder = WhisperDecoder(folder)
         except UnknownWeightsError as error:
             log.warning("words that were heard before are decoded again: %s", error)
             return None
@@ -217,24 +205,9 @@ class WhisperRecogniser:
         decoder.write(silence, Question(tokenizer, [*tokenizer.sot_sequence, tokenizer.no_timestamps], 0, 2))
         return decoder
 
-    def _encoded_silence(self) -> Samples:
-        bands = self.whisper.feature_extractor.mel_filters.shape[0]
-        silence: Samples = np.array(
-            self.whisper.encode(np.full((bands, WINDOW_FRAMES), SILENCE_LEVEL, np.float32)), np.float32
-        )
-        return silence
-
-    def _in_silence(self, encoded: Any) -> Any:
-        """The same output with a window's silence after it: what the decoder needs to find the end, at no cost
-        of encoding. Twice the decoding, so only where the short way is in doubt."""
-        if self._silence is None:
-            return encoded
-        heard = np.array(encoded)
-        whole = np.concatenate((heard, self._silence[:, heard.shape[1] :]), axis=1)
-        return ctranslate2.StorageView.from_array(np.ascontiguousarray(whole))
-
-    def _question(self, encoded: Any, seconds: float, asked: _Asked) -> Question:
-        language = self._language or self.whisper.model.detect_language(encoded)[0][0][0].strip("<|>")
+    def question(self, encoded: Any, seconds: float, asked: Asked) -> Question:
+        """What the decoder begins with, for so many seconds of sound."""
+        language = self._language or self._detected(encoded)
         tokenizer = self._tokenizer(language)
         prompt, prefix, guess = (tokenizer.encode(f" {text}") if text else [] for text in asked.parts)
         before = [tokenizer.sot_prev, *prompt[-PROMPT_TOKENS:]] if prompt else []
@@ -244,8 +217,8 @@ class WhisperRecogniser:
         return Question(tokenizer, start, len(prefix), limit, guess, asked.over)
 
     def _decode(self, encoded: Any, question: Question, beams: int = 1) -> _Answer:
-        if beams == 1 and self._decoder is not None and self._decoder.takes(question):
-            written = self._decoder.write(np.array(encoded)[0], question)
+        if beams == 1 and self.decoder is not None and self.decoder.takes(question):
+            written = self.decoder.write(encoded[0], question)
         else:
             written = self._searched(encoded, question, beams)
         text: str = question.tokenizer.decode(written.ids).strip()
@@ -262,7 +235,7 @@ class WhisperRecogniser:
         # CTranslate2 writes at most the smaller of half this length and this length less the start's.
         length = max(2 * question.limit, question.limit + len(question.start) - question.known)
         result = self.whisper.model.generate(
-            encoded,
+            as_storage(encoded),
             [question.start],
             beam_size=beams,
             max_length=length,
@@ -277,10 +250,16 @@ class WhisperRecogniser:
         if not ids:
             return ()
         frames = max(1, samples * 2 // FRAME_SAMPLES)
-        path = self.whisper.model.align(encoded, question.tokenizer.sot_sequence, [ids], frames)[0].alignments
+        path = self.whisper.model.align(as_storage(encoded), question.tokenizer.sot_sequence, [ids], frames)[
+            0
+        ].alignments
         starts = {token: frame * FRAME_SAMPLES for token, frame in reversed(path)}
         pieces = [question.tokenizer.decode([token]) for token in ids]
         return word_ends(pieces, [starts.get(number, samples) for number in range(len(ids) + 1)])
+
+    def _detected(self, encoded: Any) -> str:
+        language: str = self.whisper.model.detect_language(as_storage(encoded))[0][0][0]
+        return language.strip("<|>")
 
     def _tokenizer(self, language: str) -> Tokenizer:
         if language not in self._tokenizers:

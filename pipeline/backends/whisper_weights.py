@@ -1,4 +1,4 @@
-"""A CTranslate2 Whisper model's decoder in the form that the kernels compute with."""
+"""A CTranslate2 Whisper model's weights in the forms that its encoder and its decoder compute with."""
 
 from __future__ import annotations
 
@@ -16,19 +16,56 @@ from pipeline.backends.whisper_kernels import Linear, Norm, Weights
 SPECIFICATION, REVISION = "WhisperSpec", 3
 
 
-class DecoderWeights:
-    """Reads the decoder's variables by the names that CTranslate2 gives them."""
+class _Variables:
+    """A model's variables by the names that CTranslate2 gives them."""
+
+    def __init__(self, folder: Path, part: str) -> None:
+        """Raises UnknownWeightsError where the model is of another kind."""
+        self._variables = read_weights(folder / "model.bin", SPECIFICATION, REVISION)
+        self.layers = sum(
+            name.startswith(f"{part}/") and name.endswith("/ffn/linear_0/weight") for name in self._variables
+        )
+        self.heads = int(self._variable(f"{part}/num_heads"))
+
+    def floats(self, name: str) -> Floats:
+        """A variable as float32."""
+        return np.array(self._variable(name), np.float32)
+
+    def _variable(self, name: str) -> NDArray[Any]:
+        if name not in self._variables:
+            raise UnknownWeightsError(f"no {name} in the model")
+        return self._variables[name]
+
+
+class EncoderWeights(_Variables):
+    """Reads the encoder's variables."""
 
     def __init__(self, folder: Path) -> None:
         """Raises UnknownWeightsError where the model is of another kind."""
-        self._variables = read_weights(folder / "model.bin", SPECIFICATION, REVISION)
+        super().__init__(folder, "encoder")
+
+    def linear(self, name: str) -> tuple[Floats, Floats]:
+        """Weights and biases of a product or a convolution."""
+        return self.floats(f"{name}/weight"), self.floats(f"{name}/bias")
+
+    def norm(self, name: str) -> tuple[Floats, Floats]:
+        """Weights and biases of a layer normalisation."""
+        return self.floats(f"{name}/gamma"), self.floats(f"{name}/beta")
+
+    def positions(self) -> Floats:
+        """What is added to each frame, ``[frames, width]``."""
+        return self.floats("encoder/position_encodings/encodings")
+
+
+class DecoderWeights(_Variables):
+    """Reads the decoder's variables."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UnknownWeightsError where the model is of another kind."""
+        super().__init__(folder, "decoder")
         embedding = self._variable("decoder/embeddings/weight")
         if embedding.dtype not in (np.float16, np.float32) or embedding.shape[1] % LANES:
             raise UnknownWeightsError(f"{folder}: {embedding.dtype} weights of width {embedding.shape[1]}")
-        self._layers = sum(
-            name.startswith("decoder/") and name.endswith("/ffn/linear_0/weight") for name in self._variables
-        )
-        self.heads = int(self._variable("decoder/num_heads"))
 
     def packed(self) -> Weights:
         """The weights of all that is computed token by token."""
@@ -42,9 +79,9 @@ class DecoderWeights:
             mlp_norm=self._norm("ffn/layer_norm"),
             up=self._linear("ffn/linear_0"),
             down=self._linear("ffn/linear_1"),
-            norm=Norm(*(self._floats(f"decoder/layer_norm/{part}")[None] for part in ("gamma", "beta"))),
-            head=pack([self._floats("decoder/embeddings/weight")]),
-            positions=self._floats("decoder/position_encodings/encodings"),
+            norm=Norm(*(self.floats(f"decoder/layer_norm/{part}")[None] for part in ("gamma", "beta"))),
+            head=pack([self.floats("decoder/embeddings/weight")]),
+            positions=self.floats("decoder/position_encodings/encodings"),
             heads=self.heads,
         )
 
@@ -60,12 +97,4 @@ class DecoderWeights:
         return Linear(pack(self._each(f"{name}/weight")), np.stack(self._each(f"{name}/bias")))
 
     def _each(self, name: str) -> list[Floats]:
-        return [self._floats(f"decoder/layer_{layer}/{name}") for layer in range(self._layers)]
-
-    def _floats(self, name: str) -> Floats:
-        return np.array(self._variable(name), np.float32)
-
-    def _variable(self, name: str) -> NDArray[Any]:
-        if name not in self._variables:
-            raise UnknownWeightsError(f"no {name} in the model")
-        return self._variables[name]
+        return [self.floats(f"decoder/layer_{layer}/{name}") for layer in range(self.layers)]

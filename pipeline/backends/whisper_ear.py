@@ -1,0 +1,99 @@
+"""From sound to the encoder's output: at the sound's real length on a processor, in whole windows on a GPU."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import numpy as np
+import torch
+from faster_whisper import WhisperModel
+from faster_whisper.audio import pad_or_trim
+
+from pipeline.backends.ctranslate2_weights import UnknownWeightsError
+from pipeline.backends.kernels import Floats
+from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder, has_tiles
+from pipeline.backends.whisper_weights import EncoderWeights
+from pipeline.ports import RATE_HZ, Samples
+
+WINDOW_FRAMES = 3000  # of features, 10 ms each; the encoder makes one of two
+FRAME_SAMPLES = RATE_HZ // 50  # of sound, in one frame of the encoder's output
+SLACK_SAMPLES = RATE_HZ
+# Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
+SILENCE_LEVEL = -0.75
+
+_callers = threading.local()
+log = logging.getLogger(__name__)
+
+
+class WhisperEar:
+    """One model's encoder: CTranslate2's, or on a processor with tiles for bfloat16 its own."""
+
+    def __init__(self, whisper: WhisperModel, folder: Path, threads: int, *, whole_windows: bool) -> None:
+        """``threads``: how many each caller computes with."""
+        self._whisper: Any = whisper
+        self._threads = threads
+        self._whole_windows = whole_windows
+        _compute_with(threads)
+        self._own = None if whole_windows else self._own_encoder(folder)
+        # A window of silence, encoded; None where every window is a whole one.
+        self.silence: Floats | None = None if whole_windows else self._through(self._level(WINDOW_FRAMES))
+
+    def encode(self, sound: Samples) -> Any:
+        """The encoder's output ``[1, frames of 20 ms, width]``: an array, or on a GPU what lies there."""
+        _compute_with(self._threads)
+        features = self._whisper.feature_extractor
+        if self._whole_windows:
+            return self._whisper.encode(pad_or_trim(features(sound)))
+        slack = SLACK_SAMPLES + -(len(sound) + SLACK_SAMPLES) % (STEP_FRAMES * FRAME_SAMPLES)
+        return self._through(features(np.pad(sound, (0, slack)), padding=0))
+
+    def in_silence(self, encoded: Any) -> Any:
+        """The same output with a window's silence after it: what the decoder needs to find the end, at no cost
+        of encoding. Twice the decoding, so only where the short way is in doubt."""
+        if self.silence is None:
+            return encoded
+        return np.concatenate((encoded, self.silence[:, encoded.shape[1] :]), axis=1)
+
+    def _through(self, features: Floats) -> Floats:
+        if self._own is not None:
+            return self._own.encode(features)
+        return np.array(self._whisper.encode(features), np.float32)
+
+    def _level(self, frames: int) -> Floats:
+        bands = self._whisper.feature_extractor.mel_filters.shape[0]
+        return np.full((bands, frames), SILENCE_LEVEL, np.float32)
+
+    def _own_encoder(self, folder: Path) -> WhisperEncoder | None:
+        """The encoder in bfloat16, where the processor has tiles for it and the weights are known."""
+        if not has_tiles():
+            return None
+        try:
+            own = WhisperEncoder(EncoderWeights(folder))
+        except UnknownWeightsError as error:
+            log.warning("sound is encoded by CTranslate2: %s", error)
+            return None
+        own.warm_up()
+        return own
+
+
+def as_storage(encoded: Any) -> ctranslate2.StorageView:
+    """The encoder's output as CTranslate2 takes it."""
+    return ctranslate2.StorageView.from_array(encoded) if isinstance(encoded, np.ndarray) else encoded
+
+
+def _compute_with(threads: int) -> None:
+    """Have torch take so many threads for what this one asks of it, and leave all others as they are.
+
+    torch has a number for each thread that has computed, and one for those to come: both are set at once.
+    """
+    if getattr(_callers, "threads", 0) != threads:
+        for_others = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        other = threading.Thread(target=torch.set_num_threads, args=(for_others,))
+        other.start()
+        other.join()
+        _callers.threads = threads

@@ -1,0 +1,60 @@
+"""The encoder in bfloat16, against the one that it replaces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faster_whisper import WhisperModel
+
+from audio.resample import resample
+from audio.wav import read_recording
+from pipeline.backends import whisper_ear
+from pipeline.backends.whisper_ear import WhisperEar, as_storage
+from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder, has_tiles
+from pipeline.backends.whisper_weights import EncoderWeights
+from pipeline.ports import RATE_HZ
+from pipeline.store import Store
+
+pytestmark = pytest.mark.models
+tiles = pytest.mark.skipif(not has_tiles(), reason="this processor has no tiles for bfloat16 (AMX)")
+
+
+@pytest.fixture(scope="module")
+def sound(store: Store) -> np.ndarray:
+    recording = read_recording(store.path("demo-recordings") / "two_cities.wav")
+    return resample(recording.samples, recording.rate_hz, RATE_HZ)[: 3 * RATE_HZ]
+
+
+@pytest.fixture(scope="module")
+def whisper(store: Store) -> WhisperModel:
+    """CTranslate2's model in float32."""
+    return WhisperModel(str(store.path("whisper-base")), device="cpu", compute_type="float32", cpu_threads=1)
+
+
+@tiles
+def test_it_encodes_as_float32_does_up_to_rounding(store: Store, whisper: WhisperModel, sound: np.ndarray) -> None:
+    features = whisper.feature_extractor(sound, padding=0)[:, : 8 * STEP_FRAMES]
+    exact = np.array(whisper.encode(features))
+    encoded = WhisperEncoder(EncoderWeights(store.path("whisper-base"))).encode(features)
+    assert encoded.shape == exact.shape == (1, 4 * STEP_FRAMES, 512)
+    assert np.sqrt(np.mean((encoded - exact) ** 2)) < 0.05 * exact.std()
+
+
+def test_without_tiles_ctranslate2_encodes(
+    store: Store, whisper: WhisperModel, sound: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whisper_ear, "has_tiles", lambda: False)
+    ear = WhisperEar(whisper, store.path("whisper-base"), 1, whole_windows=False)
+    encoded = ear.encode(sound)
+    assert encoded.shape[1] % STEP_FRAMES == 0
+    assert np.array_equal(np.array(as_storage(encoded)), encoded)
+
+
+def test_silence_fills_the_window_behind_what_was_heard(
+    store: Store, whisper: WhisperModel, sound: np.ndarray
+) -> None:
+    ear = WhisperEar(whisper, store.path("whisper-base"), 1, whole_windows=False)
+    encoded = ear.encode(sound)
+    whole = ear.in_silence(encoded)
+    assert whole.shape[1] == 1500
+    assert np.array_equal(whole[:, : encoded.shape[1]], encoded)
