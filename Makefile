@@ -1,5 +1,6 @@
 # `make demo` hears a recording and answers; `make test` checks it all. Nothing here needs the network twice.
 PYTHON ?= python3
+DEVICE ?= cpu
 BIN = .venv/bin
 # The lock keeps every install to the versions that were tested.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
@@ -17,9 +18,10 @@ compat: .venv/installed-for-tests .venv-compat/installed
 	if command -v npm >/dev/null; then npm ci --prefix tests/server/compat/js --no-audit --no-fund; fi
 	$(BIN)/echoic models fetch && $(BIN)/python -m pytest tests/server/compat
 
-# Figures, not gates. RECORDINGS= is a folder with a manifest.jsonl; without one only the first two are measured.
+# Figures, not gates. RECORDINGS= is a folder with a manifest.jsonl; without one only the first three are measured.
+# DEVICE=cuda has the language model measured on a GPU, where there is one.
 bench: .venv/installed
-	$(BIN)/echoic bench interruptions $(RECORDINGS); $(BIN)/echoic bench quiet $(RECORDINGS); $(if $(RECORDINGS),$(BIN)/echoic replay $(RECORDINGS) --compare sequential --drafts both)
+	$(BIN)/echoic bench machine --device $(DEVICE); $(BIN)/echoic bench interruptions $(RECORDINGS); $(BIN)/echoic bench quiet $(RECORDINGS); $(if $(RECORDINGS),$(BIN)/echoic replay $(RECORDINGS) --compare sequential --drafts both)
 
 # Hundreds of conversations, in sequence and at once, that end in every way.
 soak: .venv/installed-for-tests

@@ -1,4 +1,4 @@
-"""``echoic bench``: how it behaves when somebody speaks over it, and when nobody speaks."""
+"""``echoic bench``: how it behaves when somebody speaks over it, when nobody speaks, and on this machine."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from clients.accuracy import word_errors
 from clients.crowd import Level, find_limit, plot_levels, render_levels
 from clients.hearing import first_audible
 from clients.interruptions import Remark, SpokenOver, hear_out, noticed, remark_from, speak_over
+from clients.machine import command as machine
 from clients.options import add_model_options, config_from
 from clients.quiet import Heard, listen, render_quiet, total
 from clients.recordings import Recording, usable
@@ -76,6 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     echo.add_parser(checks)
     decode_bench.add_parser(checks)
     followups.add_parser(checks)
+    machine.add_parser(checks)
     for check in (over, quiet, many):
         check.add_argument(
             "places", nargs="*", type=Path, metavar="FILE|DIR", help="recordings, or folders of them"
@@ -93,6 +95,8 @@ def run(args: argparse.Namespace) -> int:
         return decode_bench.run(args, config, console)
     if args.check == "followups":
         return followups.run(args, console)
+    if args.check == "machine":
+        return machine.run(args, console)
     recordings = list(usable(args.places, args.category))
     if args.check == "interruptions":
         return _run_interruptions(args, config, recordings, console)

@@ -37,6 +37,14 @@ def config_from(args: argparse.Namespace, **server: Any) -> Config:
     return load_config(args.config, overrides)
 
 
+def as_arguments(args: argparse.Namespace) -> list[str]:
+    """The same options for another command line."""
+    named = {"--asr": args.asr, "--llm": args.llm, "--voice": args.voice, "--speech": args.speech}
+    named["--config"] = args.config
+    given = [(name, str(value)) for name, value in named.items() if value is not None]
+    return [part for option in given for part in option] + [part for one in args.set for part in ("--set", one)]
+
+
 def _parse_setting(text: str) -> tuple[str, Any]:
     """``llm.max_tokens=60`` as a dotted key and a TOML value; what is no TOML value is a string."""
     key, equals, value = text.partition("=")

@@ -19,8 +19,8 @@ NETWORK = {"socket", "ssl", "http", "urllib", "websockets", "httpx", "requests",
 WITHOUT = {"audio": {"torch", "asyncio"} | NETWORK, "codec": {"asyncio"} | NETWORK}
 # Each takes a second or more to import. Adapters are there to import them; nobody else does.
 MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "faster_whisper", "onnxruntime", "hibari"}
-# (clients/sequential.py is the baseline that Echoic is compared with: it drives the voice in its own, naive way.)
-ADAPTERS = ("codec", "pipeline/backends", "server/voices", "clients/sequential.py")
+# (Two files of the clients are what Echoic is compared with, and drive models in their own, naive way.)
+ADAPTERS = ("codec", "pipeline/backends", "server/voices", "clients/sequential.py", "clients/machine/stock.py")
 
 
 def module_of(path: Path) -> str:

@@ -42,7 +42,7 @@ def load_models(config: Config, store: Store) -> Models:
         vad=SileroModel(),
         turn_end=SmartTurn(store.path("smart-turn-v3.2") / "smart-turn-v3.2-cpu.onnx", cores=cores),
         recogniser=WhisperRecogniser(
-            _source(config.asr.model, store),
+            source_of(config.asr.model, store),
             threads=config.asr.threads,
             language=config.asr.language or None,
             cores=cores,
@@ -71,7 +71,7 @@ def _language_model(config: Config, store: Store, cores: Cores) -> CausalLM | Ch
         key = os.environ.get("OPENAI_API_KEY", "")
         return ChatEndpoint(llm.model, key=key, temperature=llm.temperature)
     return CausalLM(
-        _source(llm.model, store),
+        source_of(llm.model, store),
         device=llm.device,
         dtype=llm.dtype,
         decoder=llm.decoder,
@@ -81,7 +81,7 @@ def _language_model(config: Config, store: Store, cores: Cores) -> CausalLM | Ch
     )
 
 
-def _source(name: str, store: Store) -> Path | str:
+def source_of(name: str, store: Store) -> Path | str:
     """A store entry's folder, a local folder, or the name as it is: a hub id."""
     if name in store.names():
         return store.path(name)

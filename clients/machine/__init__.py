@@ -1,0 +1,1 @@
+"""``echoic bench machine``: every figure held against what this machine could do at best."""
