@@ -104,7 +104,6 @@ class Hypothesis:
 
     text: str
     avg_logprob: float = 0.0
-    no_speech_prob: float = 0.0
     padded: bool = False
     ends: tuple[int, ...] = ()
     sure: bool = True

@@ -81,7 +81,6 @@ class _Answer:
     ids: list[int]
     text: str
     logprob: float
-    no_speech_prob: float
     complete: bool
 
     @property
@@ -184,7 +183,7 @@ class WhisperRecogniser:
             answer = self._decode(self.ear.in_silence(encoded), question, SECOND_LOOK_BEAMS)
         text = asked.prefix if answer.invented else answer.text
         ends = self._word_ends(encoded, answer, question, len(sound))[: len(text.split())] if asked.timed else ()
-        return Hypothesis(text, answer.logprob, answer.no_speech_prob, second_look, ends, sure or second_look)
+        return Hypothesis(text, answer.logprob, second_look, ends, sure or second_look)
 
     def _hear_padded(self, sound: Samples) -> Hypothesis:
         segments = list(self.whisper.transcribe(sound, language=self._language)[0])
@@ -192,7 +191,7 @@ class WhisperRecogniser:
             return Hypothesis("", padded=True)
         text = " ".join(segment.text.strip() for segment in segments)
         logprob = sum(segment.avg_logprob for segment in segments) / len(segments)
-        return Hypothesis(text, logprob, segments[0].no_speech_prob, padded=True)
+        return Hypothesis(text, logprob, padded=True)
 
     def _own_decoder(self, folder: Path, silence: Samples) -> WhisperDecoder | None:
         """The decoder that can take a guess, its loops compiled; None where the weights are of another kind."""
@@ -227,7 +226,6 @@ class WhisperRecogniser:
             written.ids,
             text.rpartition(" ")[0] if capped else text,  # the limit may have split the last word
             written.logprob,
-            written.no_speech_prob,
             not capped,
         )
 
@@ -240,10 +238,9 @@ class WhisperRecogniser:
             beam_size=beams,
             max_length=length,
             return_scores=True,
-            return_no_speech_prob=True,
             suppress_blank=not question.known,
         )[0]
-        return Written(result.sequences_ids[0], result.scores[0], result.no_speech_prob)
+        return Written(result.sequences_ids[0], result.scores[0])
 
     def _word_ends(self, encoded: Any, answer: _Answer, question: Question, samples: int) -> tuple[int, ...]:
         ids = answer.ids

@@ -50,11 +50,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text's tokens, the mean log-probability with known ones as certain, the probability of no speech."""
+    """The text's tokens, and the mean log-probability with known ones as certain."""
 
     ids: list[int]
     logprob: float
-    no_speech_prob: float
 
 
 class WhisperDecoder:
@@ -80,15 +79,14 @@ class WhisperDecoder:
         draft = question.guess[: question.limit - question.known]
         passes = _Passes(self._weights, self._ear.hear(encoded), len(start) + question.limit - question.known)
         x = passes.read([*start, *draft])
-        logits = predict(x[[start.index(tokenizer.sot), *range(len(start) - 1, len(x))]], self._weights)
-        no_speech_prob = _probability(logits[0], tokenizer.no_speech)
-        for chosen, logprob in self._choices(passes, logits[1:], draft, question):
+        logits = predict(x[len(start) - 1 :], self._weights)
+        for chosen, logprob in self._choices(passes, logits, draft, question):
             total += logprob
             if chosen != tokenizer.eot:
                 ids.append(chosen)
             if chosen == tokenizer.eot or len(ids) == question.limit:
                 break
-        return Written(ids, total / max(1, len(ids)), no_speech_prob)
+        return Written(ids, total / max(1, len(ids)))
 
     def _choices(
         self, passes: _Passes, logits: Floats, draft: list[int], question: Question
@@ -176,8 +174,3 @@ def _most_likely(logits: Floats) -> list[tuple[int, float]]:
     logits -= logits.max(1, keepdims=True)
     logprobs = -np.log(np.exp(logits, out=logits).sum(1))
     return list(zip(chosen.tolist(), logprobs.tolist(), strict=True))
-
-
-def _probability(logits: Floats, token: int) -> float:
-    odds = np.exp(logits - logits.max())
-    return float(odds[token] / odds.sum())
