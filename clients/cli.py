@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from audio.format import AudioError
-from clients import codec, conduct, demo, mic, models, recap, replay, serve
+from clients import codec, conduct, demo, guesses, mic, models, recap, replay, serve
 from pipeline.ports import EchoicError, InputError
 
 COMMANDS = {
@@ -19,6 +19,7 @@ COMMANDS = {
     "bench": conduct,
     "models": models,
     "codec": codec,
+    "guesses": guesses,
     "recap": recap,
 }
 # A model's thread asks for the interpreter a thousand times a token; with Python's 5 ms it waits too long for it.

@@ -7,7 +7,7 @@ import asyncio
 import statistics
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich import box
 from rich.console import Console
@@ -38,9 +38,11 @@ def run(args: argparse.Namespace, config: Config, console: Console) -> int:
     """Measure and tell."""
     from pipeline.backends.loader import load_models
 
-    with closing(load_models(config, Store.default())) as models:
-        measuring = measure_batches(models.language_model, tokens=args.tokens, rounds=args.rounds)
-        console.print(render_speeds(asyncio.run(measuring)))
+    for guesses in (False, True):
+        guessing = replace(config, llm=replace(config.llm, guesses=guesses))
+        with closing(load_models(guessing, Store.default())) as models:
+            measuring = measure_batches(models.language_model, tokens=args.tokens, rounds=args.rounds)
+            console.print(render_speeds(asyncio.run(measuring), guesses))
     return 0
 
 
@@ -86,9 +88,12 @@ async def _count(conversation: Conversation, prompt: Prompt, tokens: int) -> int
     return len([part async for part in conversation.generate(prompt, tokens) if isinstance(part, Token)])
 
 
-def render_speeds(speeds: Sequence[BatchSpeed]) -> Table:
+def render_speeds(speeds: Sequence[BatchSpeed], guesses: bool = False) -> Table:
     """A row for each number of conversations."""
-    table = Table(title="Tokens a second in total", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    how = "with guesses where one is alone" if guesses else "each read for itself"
+    table = Table(
+        title=f"Tokens a second in total, {how}", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold"
+    )
     for column in ("sessions", "best", "median", "of one, best", "of one, median"):
         table.add_column(column, justify="right")
     for speed in speeds:

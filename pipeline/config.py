@@ -35,6 +35,7 @@ class LlmConfig:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     decoder: Literal["auto", "lean", "stock"] = "auto"
     threads: int = 0  # 0: as many as there are cores
+    guesses: bool = True  # likely tokens are read along with certain ones: the same words, sooner
     temperature: float = 0.0
     max_tokens: int = 120
     history_tokens: int = 1024

@@ -102,7 +102,8 @@ class Bench:
         if device == "cuda" and (why := why_no_gpu()):
             self.skipped.append(Skipped("every row on cuda", f"{why}; the rows above are the processor's"))
             device = "cpu"
-        return replace(config, llm=replace(config.llm, device=device))
+        # What is measured is a step: guesses would be held against the wrong limit.
+        return replace(config, llm=replace(config.llm, device=device, guesses=False))
 
     def _sources(self) -> list[Path | str]:
         from pipeline.backends.loader import source_of
@@ -117,7 +118,9 @@ class Bench:
         model, llm, source = models.language_model, self._config.llm, self._sources()[0]
         assert isinstance(model, CausalLM)
         stock = await asyncio.to_thread(StockModel, source, llm.device)
-        load_bare = partial(CausalLM, source, device=llm.device, dtype=llm.dtype, decoder=llm.decoder)
+        load_bare = partial(
+            CausalLM, source, device=llm.device, dtype=llm.dtype, decoder=llm.decoder, guesses=False
+        )
         bare = await asyncio.to_thread(load_bare, cores=models.cores)
         measured = await measure_language_model(model, bare, stock, self._args.rounds, SESSIONS)
         bare.close()

@@ -44,7 +44,8 @@ class PromptTokens(NamedTuple):
 
 class _Computing(NamedTuple):
     """How a model computes: what makes a conversation's decoder, what takes a step of several of them, on how many
-    cores; the codec; and the guesses, which are for a decoder whose rows do not depend on how many there are.
+    cores; the codec; the guesses, which are for a decoder whose rows do not depend on how many there are, and how
+    many rows it reads at little more than the price of one.
     """
 
     new_decoder: Callable[[], Decoder]
@@ -52,6 +53,7 @@ class _Computing(NamedTuple):
     cores: int
     codec: ModelCodec | None
     guesses: Guesses = NO_GUESSES
+    rows_at_once: int = 1
 
 
 class CausalLM:
@@ -67,11 +69,12 @@ class CausalLM:
         cores: Cores | None = None,
         decoder: str = "auto",
         memory: MemoryConfig | None = None,
+        guesses: bool = True,
     ) -> None:
         """Load the weights. Raises InputError when there is no such model or it cannot chat.
 
         ``decoder``: "lean" (int8, Llama-shaped models on a processor), "stock", or "auto" for lean where it fits.
-        ``memory``: what to remember turns by; None for text alone.
+        ``memory``: what to remember turns by; None for text alone. ``guesses``: whether to make any.
         """
         import torch
         import transformers
@@ -93,7 +96,9 @@ class CausalLM:
         self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
         computing = self._prepare(model, decoder, dtype, threads, memory)
-        self.new_decoder, self.codec, self.guesses = computing.new_decoder, computing.codec, computing.guesses
+        self.new_decoder, self.codec = computing.new_decoder, computing.codec
+        self.guesses = computing.guesses if guesses else NO_GUESSES
+        self.rows_at_once = computing.rows_at_once
         self.worker = Worker("llm", cores if self.device.type == "cpu" else None, computing.cores)
         self.steps = Steps(self.worker, computing.forward)
 
@@ -142,7 +147,9 @@ class CausalLM:
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
             lean = LeanLlama(model)
             codec = ModelCodec(lean, bound, memory) if bound and memory else None
-            return _Computing((codec or lean).open, lean.forward, 1, codec, Guesses.for_model(name))
+            return _Computing(
+                (codec or lean).open, lean.forward, 1, codec, Guesses.for_model(name, lean.rows_at_once - 1)
+            )
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
         codec = ModelCodec(stock, bound, memory) if bound and memory else None

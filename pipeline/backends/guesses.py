@@ -1,7 +1,7 @@
 """Guesses: how a model's replies tend to go on, by their last few tokens.
 
-A small model says much the same again and again. A step that reads its next token and three guessed ones costs
-little more than one that reads the token alone, and where the guesses are right it makes four. This is speculative
+A small model says much the same again and again. A step that reads its next token and a few guessed ones costs
+little more than one that reads the token alone, and makes as many more as were guessed right. This is speculative
 decoding (Leviathan et al. 2023) with n-grams of the model's own replies as the draft model. A guess that is wrong
 costs its row and changes nothing: what is said is still what the model would have said.
 """
@@ -27,13 +27,17 @@ GUESSES = Path(__file__).parent / "guesses"
 
 
 class Guesses:
-    """What follows which tokens; ``following`` maps the last ones to the next."""
+    """What follows which tokens; ``following`` maps the last ones to the next.
 
-    def __init__(self, following: Mapping[tuple[int, ...], int]) -> None:
+    ``at_once``: how many guesses are worth making; a row more must cost a step next to nothing.
+    """
+
+    def __init__(self, following: Mapping[tuple[int, ...], int], at_once: int) -> None:
         self._following = dict(following)
+        self._at_once = at_once
 
     @classmethod
-    def counted(cls, replies: Iterable[Sequence[int]]) -> Self:
+    def counted(cls, replies: Iterable[Sequence[int]], at_once: int) -> Self:
         """The n-grams of replies, each with the end of its prompt in front."""
         seen: defaultdict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
         for ids in replies:
@@ -46,17 +50,18 @@ class Guesses:
                 context: token
                 for context, (token, count, total) in sorted(best.items())
                 if count >= LEAST_COUNT and count >= LEAST_SHARE * total
-            }
+            },
+            at_once,
         )
 
     @classmethod
-    def for_model(cls, name: str) -> Self:
+    def for_model(cls, name: str, at_once: int) -> Self:
         """Those that come with Echoic for a model of this name; none for another."""
         path = GUESSES / f"{name}.npz"
-        return cls.of(path) if path.exists() else cls({})
+        return cls.of(path, at_once) if path.exists() else cls({}, 0)
 
     @classmethod
-    def of(cls, path: Path) -> Self:
+    def of(cls, path: Path, at_once: int) -> Self:
         """Read a file that ``write`` made. Raises InputError where it cannot be read."""
         try:
             with np.load(path) as file:
@@ -64,7 +69,7 @@ class Guesses:
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"guesses {path}: {error}") from error
         keys = (tuple(one for one in context if one != NOTHING) for context in contexts)
-        return cls(dict(zip(keys, following, strict=True)))
+        return cls(dict(zip(keys, following, strict=True)), at_once)
 
     def write(self, path: Path) -> None:
         """Keep them in a file: int32 ``contexts [n, 3]``, short ones filled up in front, and ``following [n]``."""
@@ -78,7 +83,7 @@ class Guesses:
     def after(self, ids: Sequence[int], most: int) -> list[int]:
         """At most so many tokens that may follow; fewer, or none, where nothing speaks for any."""
         context, guessed = list(ids[-MOST_CONTEXT:]), list[int]()
-        while len(guessed) < most:
+        while len(guessed) < min(most, self._at_once):
             lengths = range(min(MOST_CONTEXT, len(context)), LEAST_CONTEXT - 1, -1)
             known = (self._following.get(tuple(context[-length:])) for length in lengths)
             token = next((one for one in known if one is not None), None)
@@ -89,4 +94,4 @@ class Guesses:
         return guessed
 
 
-NO_GUESSES = Guesses({})
+NO_GUESSES = Guesses({}, 0)

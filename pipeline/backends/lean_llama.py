@@ -26,11 +26,13 @@ from pipeline.backends.decoders import Piece
 from pipeline.backends.dot_products import LANES
 from pipeline.backends.kernels import Floats, pack
 from pipeline.backends.lean_kernels import Caches, Indexes, Weights, predict, read
+from pipeline.backends.tiles import TILE_TOKENS, usable
 
 if TYPE_CHECKING:
     import torch
 
 GROW_TOKENS = 256
+USUAL_ROWS = 4  # that the kernels multiply side by side
 NO_SLOTS = np.zeros(0, np.float32)
 
 
@@ -88,6 +90,11 @@ class LeanLlama:
             and config.intermediate_size % LANES == 0
             and getattr(config, "head_dim", None) in (None, config.hidden_size // config.num_attention_heads)
         )
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows a step reads at little more than the price of one."""
+        return TILE_TOKENS if usable() else USUAL_ROWS
 
     def forward(self, pieces: Sequence[Piece[LeanDecoder]]) -> list[torch.Tensor]:
         """Read new tokens of several decoders, all opened alike, in one pass over the weights.

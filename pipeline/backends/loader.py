@@ -78,6 +78,7 @@ def _language_model(config: Config, store: Store, cores: Cores) -> CausalLM | Ch
         threads=llm.threads or os.cpu_count() or 1,
         cores=cores,
         memory=config.memory,
+        guesses=llm.guesses,
     )
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 # A reply goes on while its last tokens are being spoken, so that it is in step with the others; but not further.
 LEAD_TOKENS = 2
-# The kernels take four rows at a time: with its token a step reads so many guesses at little more than its price.
-GUESSED_TOKENS = 3
 
 
 class PromptReader:
@@ -84,7 +82,7 @@ class PromptReader:
 class ReplyReader(PromptReader):
     """A prompt and the most likely reply to it, a little ahead of whoever takes its tokens from ``made``.
 
-    After LEAD_TOKENS it waits to be taken from; right guesses may add GUESSED_TOKENS to them.
+    After LEAD_TOKENS it waits to be taken from; right guesses may add to them.
     """
 
     def __init__(
@@ -148,7 +146,7 @@ class ReplyReader(PromptReader):
 
     def _make_guess(self) -> None:
         if self._left > 1:
-            self._guess = self._guesses.after(self._ids, min(GUESSED_TOKENS, self._left - 1))
+            self._guess = self._guesses.after(self._ids, self._left - 1)
 
     @property
     def _unread(self) -> int:

@@ -99,10 +99,11 @@ class Oracle(Guesses):
     """Guesses with what ``alone`` says, every so often; otherwise wrong."""
 
     def __init__(self, replies: list[list[int]], right: float) -> None:
-        super().__init__({})
+        super().__init__({}, 0)
         self._replies, self._right, self._drawn = replies, right, random.Random(0)
 
     def after(self, ids: Sequence[int], most: int) -> list[int]:
+        most = min(most, 3)
         known = next((each for each in self._replies if each[: len(ids)] == list(ids)), [])
         wrong = [self._drawn.randrange(128) for _ in range(most)]
         return known[len(ids) :][:most] if self._drawn.random() < self._right else wrong
