@@ -109,11 +109,9 @@ class Teacher:
         """Examples with the prefix they share, a part at a time, by their places."""
         order = sorted(range(len(examples)), key=lambda at: examples[at].system)
         for system, group in itertools.groupby(order, key=lambda at: examples[at].system):
+            prefix = tuple(self._prompts.prefix(system))
             for part in _chunks(list(group), 64):
-                yield (
-                    tuple(self._prompts.prefix(system)),
-                    {at: self._prompts.exchange(examples[at]) for at in part},
-                )
+                yield prefix, {at: self._prompts.exchange(examples[at]) for at in part}
 
     @torch.no_grad()
     def _lessons(self, prefix: tuple[int, ...], exchanges: Sequence[Exchange]) -> list[Lesson]:

@@ -8,7 +8,7 @@ tells what is gained by "there was a context" alone. States take the way they ta
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -102,18 +102,11 @@ class Judge:
         self._student, self._teacher, self._prompts = student, teacher, prompts
 
     @torch.no_grad()
-    def score(
-        self,
-        examples: Sequence[Example],
-        lessons: Sequence[Lesson],
-        decay: float,
-        names: Collection[str] = (),
-    ) -> Scores:
-        """Examples and their lessons (one each) under the conditions named, all by default."""
+    def score(self, examples: Sequence[Example], lessons: Sequence[Lesson], decay: float) -> Scores:
+        """All conditions on examples and their lessons (one each)."""
         size = self._student.codec.config.window
         states = [self.states(lesson) for lesson in lessons]
         every = conditions(size, decay, _mean([segment for row in states for segment in row]))
-        every = {name: condition for name, condition in every.items() if not names or name in names}
         losses = {name: np.zeros((len(lessons), 2)) for name in ("none", "full text", *every)}
         for part in _same_prefix(lessons):
             batch = collate([lessons[at] for at in part], size, self._student.injector.model.device)
