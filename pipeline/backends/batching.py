@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.backends.decoders import Decoder, Piece, forward_in_turn
 from pipeline.worker import Worker
@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 
     Forward = Callable[[Sequence[Piece[Any]]], Sequence[torch.Tensor | Exception]]
 
-# What one step reads of prompts: replies wait for this much, and not for all of a long one.
-READ_AT_ONCE = 32
-# How many replies go on in one step; with more of them they take turns.
-REPLIES_AT_ONCE = 16
+
+class Limits(NamedTuple):
+    """How many replies go on in one step, and how many tokens it reads of prompts.
+
+    With more replies they take turns; and they wait for so much of a long prompt, not for all of it.
+    """
+
+    replies: int
+    prompt_tokens: int
+
+
+TOGETHER, IN_TURN = Limits(16, 32), Limits(1, 96)
 
 
 class Reader(Protocol):
@@ -54,17 +62,17 @@ class Reader(Protocol):
 R = TypeVar("R", bound=Reader)
 
 
-def shares(readers: Iterable[R]) -> list[tuple[R, int]]:
+def shares(readers: Iterable[R], limits: Limits) -> list[tuple[R, int]]:
     """Who reads how many tokens in the next step; who had the least recent turn goes first.
 
-    A token each for those who need no more, so that no reply waits for a prompt, and READ_AT_ONCE in all for the
-    others. Guesses are read where nobody else has anything to be read.
+    A token each for those who need no more, so that no reply waits for a prompt, and ``prompt_tokens`` in all for
+    the others. Guesses are read where nobody else has anything to be read.
     """
     due = [(one, tokens) for one in sorted(readers, key=lambda one: one.served) if (tokens := one.due)]
     if len(due) > 1:
         due = [(one, tokens - one.guessed) for one, tokens in due]
-    chosen = [(one, 1) for one, tokens in due if tokens == 1][:REPLIES_AT_ONCE]
-    left = READ_AT_ONCE
+    chosen = [(one, 1) for one, tokens in due if tokens == 1][: limits.replies]
+    left = limits.prompt_tokens
     for one, tokens in due:
         if tokens > 1 and left:
             chosen.append((one, min(tokens, left)))
@@ -75,9 +83,10 @@ def shares(readers: Iterable[R]) -> list[tuple[R, int]]:
 class Steps:
     """The steps of one model, taken in its worker's thread whenever somebody waits for one."""
 
-    def __init__(self, worker: Worker, forward: Forward) -> None:
+    def __init__(self, worker: Worker, forward: Forward, limits: Limits = TOGETHER) -> None:
         """``forward`` reads the pieces of a step and returns each one's logits, or its failure."""
         self._worker, self._forward = worker, forward
+        self.limits = limits
         # Written on the event loop and copied in the worker's thread, each in one go of the interpreter.
         self._readers: dict[Reader, None] = {}
         self._taken = 0
@@ -100,7 +109,7 @@ class Steps:
         """Read on for everybody who has joined; in the model's own thread."""
         self._taken += 1
         taking: list[tuple[Reader, Piece[Decoder]]] = []
-        for reader, tokens in shares(list(self._readers)):
+        for reader, tokens in shares(list(self._readers), self.limits):
             reader.served = self._taken
             with _failing(reader):
                 taking.append((reader, reader.piece(tokens)))

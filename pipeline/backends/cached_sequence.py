@@ -60,15 +60,16 @@ class CachedSequence:
         end = min(end, held + most)
         return Piece(self.decoder, ids[held:end], [place - held for place in wanted if held <= place < end])
 
-    def took(self, piece: Piece[Decoder]) -> None:
-        """The decoder has read its piece."""
+    def took(self, piece: Piece[Decoder]) -> bool:
+        """The decoder has read its piece; False if the sequence was closed meanwhile."""
         if piece.decoder is not self.decoder:
-            return  # it was closed meanwhile
+            return False
         plain = self._is_before_message
         self.message.read(len(self.ids), piece.decoder.states)
         self.ids.extend(piece.ids)
         if plain:
             piece.decoder.inject(self.message.prepared)
+        return True
 
     def forget(self) -> None:
         """Overwrite the last message and what follows it, their state, and what was made of them."""

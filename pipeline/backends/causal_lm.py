@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.backends.batching import Steps
+from pipeline.backends.batching import IN_TURN, TOGETHER, Steps
 from pipeline.backends.bfloat16 import bfloat16_pays
 from pipeline.backends.cached_sequence import common
 from pipeline.backends.causal_conversation import CausalConversation
@@ -100,7 +100,8 @@ class CausalLM:
         self.guesses = computing.guesses if guesses else NO_GUESSES
         self.rows_at_once = computing.rows_at_once
         self.worker = Worker("llm", cores if self.device.type == "cpu" else None, computing.cores)
-        self.steps = Steps(self.worker, computing.forward)
+        limits = IN_TURN if computing.forward is forward_in_turn else TOGETHER
+        self.steps = Steps(self.worker, computing.forward, limits)
 
     def new_memory(self) -> EchoicMemory | None:
         """An empty echoic memory for one session; None where the model has no codec."""

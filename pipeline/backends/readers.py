@@ -55,7 +55,8 @@ class PromptReader:
     def take(self, piece: Piece[Decoder], logits: torch.Tensor) -> None:
         """The piece was read."""
         before = len(self._sequence.ids)
-        self._sequence.took(piece)
+        if not self._sequence.took(piece):
+            return
         for place, row in zip(piece.wanted, logits, strict=True):
             self._look(before + place, row)
         self._settle()

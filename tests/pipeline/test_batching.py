@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.backends.batching import READ_AT_ONCE, REPLIES_AT_ONCE, Steps, shares
+from pipeline.backends.batching import TOGETHER, Steps, shares
 from pipeline.backends.cached_sequence import CachedSequence
 from pipeline.backends.decoders import Piece
 from pipeline.backends.guesses import Guesses
@@ -88,7 +88,7 @@ class Visit:
 
 VISITS = st.builds(
     Visit,
-    st.lists(st.integers(0, 100), min_size=BEGIN + 1, max_size=2 * READ_AT_ONCE),
+    st.lists(st.integers(0, 100), min_size=BEGIN + 1, max_size=2 * TOGETHER.prompt_tokens),
     st.integers(0, 6),
     st.integers(0, 8),
     st.booleans(),
@@ -144,9 +144,9 @@ class Waiting:
 
 def test_no_reply_waits_for_a_prompt() -> None:
     prompts, replies = [Waiting(1000), Waiting(50)], [Waiting(1, served=9) for _ in range(8)]
-    assert {one: count for one, count in shares([*prompts, *replies]) if one in replies} == dict.fromkeys(
-        replies, 1
-    )
+    assert {
+        one: count for one, count in shares([*prompts, *replies], TOGETHER) if one in replies
+    } == dict.fromkeys(replies, 1)
 
 
 def test_guesses_are_read_only_where_nobody_else_reads() -> None:
@@ -169,22 +169,22 @@ def test_right_guesses_save_steps() -> None:
 
 def test_a_step_reads_only_so_much_of_prompts_and_a_short_one_leaves_the_rest_to_the_next() -> None:
     short, long = Waiting(5), Waiting(1000)
-    assert shares([short, long]) == [(short, 5), (long, READ_AT_ONCE - 5)]
+    assert shares([short, long], TOGETHER) == [(short, 5), (long, TOGETHER.prompt_tokens - 5)]
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=50))
 def test_everybody_has_a_turn(due: list[int]) -> None:
     readers = [Waiting(tokens) for tokens in due]
     for number in range(1, len(readers) + 1):
-        for one, _ in shares(readers):
+        for one, _ in shares(readers, TOGETHER):
             one.served = number
     assert all(one.served for one in readers)
 
 
 def test_more_replies_than_a_step_takes_have_turns_of_the_same_length() -> None:
-    readers, turns = [Waiting(1) for _ in range(2 * REPLIES_AT_ONCE)], []
+    readers, turns = [Waiting(1) for _ in range(2 * TOGETHER.replies)], []
     for number in range(1, 5):
-        turns.append([one for one, _ in shares(readers)])
+        turns.append([one for one, _ in shares(readers, TOGETHER)])
         for one in turns[-1]:
             one.served = number
     assert turns[0] == turns[2]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.backends import batching
+from pipeline.backends.batching import Limits
 from pipeline.backends.causal_lm import CausalLM
 from pipeline.ports import InputError, Message, Prompt, PromptRead, Token, Tool, ToolCall
 from pipeline.store import Store
@@ -49,7 +49,7 @@ async def test_reading_a_long_prompt_in_parts_changes_no_token(
     lm: CausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_parts = await reply(lm.open(), LONG)
-    monkeypatch.setattr(batching, "READ_AT_ONCE", 10_000)
+    monkeypatch.setattr(lm.steps, "limits", Limits(1, 10_000))
     assert await reply(lm.open(), LONG) == in_parts
 
 
