@@ -62,11 +62,6 @@ class Talks:
         made = await asyncio.gather(*(_rest(stream) for stream in streams))
         return sum(made) / (time.perf_counter() - began)
 
-    async def close(self) -> None:
-        """Free their memory."""
-        for talk in self._conversations:
-            await talk.close()
-
 
 class Pauses:
     """A user who pauses: all but the last words of the question were read while they were spoken."""
@@ -84,10 +79,6 @@ class Pauses:
         async with aclosing(self._talk.generate(Prompt((SYSTEM, Message("user", question))), 1)) as stream:
             await _next_token(stream)
             return time.perf_counter() - began
-
-    async def close(self) -> None:
-        """Free its memory."""
-        await self._talk.close()
 
 
 async def remembered(model: CausalLM) -> FusedState | None:
@@ -152,7 +143,6 @@ async def measure_language_model(
         **_readings(weights),
         "stock": partial(asyncio.to_thread, stock.step_s, story_ids, TOKENS),
         "step": talks.step_s,
-        "alone": partial(talks.tokens_per_s, 1),
         "together": partial(talks.tokens_per_s, sessions),
         "first": pauses.first_token_s,
     }
@@ -164,8 +154,8 @@ async def measure_language_model(
             "segments": partial(segments_s, model),
         }
     values = await interleaved(goes, rounds)
-    state_bytes = bytes_of(state) if state is not None else 0
-    return LanguageModelFigures(values, weights, sessions, kept_bytes(model), state_bytes)
+    kv_bytes = await model.worker.run(kept_bytes, model)
+    return LanguageModelFigures(values, weights, sessions, kv_bytes, bytes_of(state) if state is not None else 0)
 
 
 def _weights(model: CausalLM, stock: StockModel) -> rows.Weights:
@@ -203,7 +193,7 @@ class LanguageModelFigures:
         values, weights = self.values, self.weights
         told = [rows.bandwidth(values[one], one, weights.bytes) for one in (ONE, ALL, GPU) if one in values]
         told += rows.decode(values["step"], values["stock"], weights, values[weights.reader])
-        told.append(rows.batch(values["together"], values["alone"], self.sessions))
+        told.append(rows.batch(values["together"], [1 / step_s for step_s in values["step"]], self.sessions))
         told.append(rows.first_token(values["first"], values["step"]))
         if "remembering" in values:
             told.append(rows.codec(values["remembering"], values["bare"], values["segments"]))

@@ -64,8 +64,8 @@ async def test_a_pass_that_nobody_waits_for_any_more_is_not_decoded(
     recogniser: WhisperRecogniser, best_of_times: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoding, given_up, decoded = Event(), Event(), Mock()
-    monkeypatch.setattr(recogniser, "_encode", lambda sound: (encoding.set(), given_up.wait(5)))
-    monkeypatch.setattr(recogniser, "_question", decoded)
+    monkeypatch.setattr(recogniser.ear, "encode", lambda sound: (encoding.set(), given_up.wait(5)))
+    monkeypatch.setattr(recogniser, "question", decoded)
     hearing = asyncio.create_task(recogniser.recognise(best_of_times))
     await asyncio.to_thread(encoding.wait)
     hearing.cancel()
