@@ -47,7 +47,9 @@ class Bench:
 
     def _session(self) -> Session:
         self.sessions += 1
-        stages: Any = Stages(self.ear, ScriptedTurnEnd(0.97, 0.06), self.ear, self.model, self.speech)
+        stages: Any = Stages(
+            self.ear, ScriptedTurnEnd(0.97, 0.06), self.ear, self.model, self.speech, lambda: self.ear
+        )
         return Session(stages, Config(), loop_clock)
 
     async def run(self, seconds: float, every_s: float = 600.0, idle: bool = True) -> None:
