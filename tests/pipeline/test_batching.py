@@ -151,8 +151,8 @@ def test_no_reply_waits_for_a_prompt() -> None:
 
 def test_guesses_are_read_only_where_nobody_else_reads() -> None:
     guessing, other = Waiting(4, guessed=3), Waiting(1)
-    assert shares([guessing]) == [(guessing, 4)]
-    assert sorted(count for _, count in shares([guessing, other])) == [1, 1]
+    assert shares([guessing], TOGETHER) == [(guessing, 4)]
+    assert sorted(count for _, count in shares([guessing, other], TOGETHER)) == [1, 1]
 
 
 def test_right_guesses_save_steps() -> None:
