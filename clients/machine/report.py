@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ def render(rows: Sequence[Row], skipped: Sequence[Skipped]) -> RenderableType:
         box=box.SIMPLE_HEAD,
         title_justify="left",
         title_style="bold",
-        caption="Typical values; in brackets the best of several, the median of a p99. All of one run, what is "
-        "compared taken in turns.",
+        caption="Typical values; in brackets the best of several, or a p99's median. One run; what is compared "
+        "takes turns.",
         caption_justify="left",
         caption_style="dim",
         collapse_padding=True,
@@ -52,7 +52,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.what,
         tell(row.measured),
-        tell(row.limit) if row.limit else "",
+        tell(replace(row.limit, count=1)) if row.limit else "",
         ratio,
         tell_goal(row.goal) if row.goal else "",
     )
