@@ -44,15 +44,16 @@ class PromptTokens(NamedTuple):
 
 class _Computing(NamedTuple):
     """How a model computes: what makes a conversation's decoder, what takes a step of several of them, on how many
-    cores; the codec; the guesses, which are for a decoder whose rows do not depend on how many there are, and how
-    many rows it reads at little more than the price of one.
+    cores; and the codec.
+
+    ``rows_at_once``: how many rows a step reads at little more than the price of one, none of which depends on the
+    others; with 1 there is nothing to guess.
     """
 
     new_decoder: Callable[[], Decoder]
     forward: Forward
     cores: int
     codec: ModelCodec | None
-    guesses: Guesses = NO_GUESSES
     rows_at_once: int = 1
 
 
@@ -97,8 +98,8 @@ class CausalLM:
         self.device = _pick_device(device)
         computing = self._prepare(model, decoder, dtype, threads, memory)
         self.new_decoder, self.codec = computing.new_decoder, computing.codec
-        self.guesses = computing.guesses if guesses else NO_GUESSES
         self.rows_at_once = computing.rows_at_once
+        self.guesses = Guesses.for_model(self._name, self.rows_at_once - 1) if guesses else NO_GUESSES
         self.worker = Worker("llm", cores if self.device.type == "cpu" else None, computing.cores)
         limits = IN_TURN if computing.forward is forward_in_turn else TOGETHER
         self.steps = Steps(self.worker, computing.forward, limits)
@@ -140,22 +141,23 @@ class CausalLM:
         from pipeline.backends.lean_llama import LeanLlama
         from pipeline.backends.model_codec import ModelCodec, find_codec
 
-        name = Path(self.tokenizer.name_or_path).name
-        bound = find_codec(model, name, memory) if memory else None
+        bound = find_codec(model, self._name, memory) if memory else None
         fits = self.device.type == "cpu" and LeanLlama.supports(model)
         if decoder == "lean" and not fits:
             raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
         if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
             lean = LeanLlama(model)
             codec = ModelCodec(lean, bound, memory) if bound and memory else None
-            return _Computing(
-                (codec or lean).open, lean.forward, 1, codec, Guesses.for_model(name, lean.rows_at_once - 1)
-            )
+            return _Computing((codec or lean).open, lean.forward, 1, codec, lean.rows_at_once)
         chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
         stock = model.to(self.device, chosen).eval().requires_grad_(False)
         codec = ModelCodec(stock, bound, memory) if bound and memory else None
         new_decoder = codec.open if codec else lambda: StockDecoder(stock)
         return _Computing(new_decoder, forward_in_turn, threads, codec)
+
+    @property
+    def _name(self) -> str:
+        return Path(self.tokenizer.name_or_path).name
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
