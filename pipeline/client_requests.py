@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
-from pipeline.actions import Action, Commit, Cut, Draft
-from pipeline.channel import Channel
+from pipeline.actions import Commit, Cut, Draft
+from pipeline.desk import Desk
 from pipeline.events import (
     NobodySpoke,
     ReplyEnded,
     ReplyRefused,
     ReplyStarted,
-    SessionEvent,
     TurnClosed,
     TurnFailed,
     UserStopped,
     UserTranscript,
 )
 from pipeline.hearing import Hearing
-from pipeline.history import History, user_key
+from pipeline.history import user_key
 from pipeline.ports import RATE_HZ, Message, StageError
 from pipeline.push_to_talk import HeldSound
-from pipeline.replies import Replies
 from pipeline.requests import ReplyRequest, TurnDetection
-from pipeline.timing import Clock, EndedBy, Mark, TurnRecord
-from pipeline.turns import TurnKeeper
+from pipeline.timing import EndedBy, Mark, TurnRecord
 from pipeline.utterance import spoken_form
 
 # What the model reads when the user has said nothing for as long as the client allows.
 NOTHING_SAID = "(I have said nothing for a while.)"
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What both halves of a session work with: whose turn it is, what was said, how to get things done."""
-
-    keeper: TurnKeeper
-    history: History
-    replies: Replies
-    records: dict[int, TurnRecord]
-    events: Channel[SessionEvent]
-    ask_for: Callable[[list[Action]], Awaitable[None]]
-    clock: Clock
 
 
 class ClientRequests:
@@ -56,7 +39,6 @@ class ClientRequests:
         hearing: Hearing,
         held: HeldSound,
         answer_aside: Callable[[int], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self.detection = TurnDetection()
         self.taken = asyncio.Event()  # no sound that the client committed waits for its words
@@ -65,7 +47,6 @@ class ClientRequests:
         self._hearing = hearing
         self._held = held
         self._answer_aside = answer_aside
-        self._spawn = spawn
         self._waiting: list[ReplyRequest] = []  # for the words of sound that the client committed
         self._unanswered = 0  # the turn that the client committed last
         self._idle_since: float | None = None
@@ -169,7 +150,7 @@ class ClientRequests:
         record.speech_end, record.speech_end_at = self._hearing.position, self._desk.clock()
         self.taken.clear()
         await self._desk.events.send(UserStopped(turn, None))
-        self._spawn(self._finish_held(record))
+        self._desk.spawn(self._finish_held(record))
 
     async def _finish_held(self, record: TurnRecord) -> None:
         await self._close_unanswered()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -100,15 +101,23 @@ class Hearing:
         """Returns once all the sound that has come was listened to."""
         await self._caught_up.wait()
 
+    async def silence(self) -> None:
+        """Returns once all the sound that has come was listened to and is no speech, or no sound comes any more.
+
+        Where it is speech it returns a frame later, for the listener to tell of it.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._gap_s):
+                await self.caught_up()
+                while self.listener.onset_pending:
+                    await self._next_frame()
+                if self.listener.speaking:
+                    await self._next_frame()
+
     def watch(self) -> list[VoiceEvent]:
         """Call now and then: when no sound has come for a while in mid-speech, that is a pause."""
         starved = self._clock() - self._last_arrival > self._gap_s
         return self.listener.starve() if starved else []
-
-    async def next_frame(self) -> None:
-        """Returns once one more frame was listened to."""
-        self._frame_heard.clear()
-        await self._frame_heard.wait()
 
     def arrived_at(self, position: int) -> float:
         """When the sample at this position came in; the oldest known time if that was long ago."""
@@ -118,6 +127,10 @@ class Hearing:
                 break
             at = arrived
         return at
+
+    async def _next_frame(self) -> None:
+        self._frame_heard.clear()
+        await self._frame_heard.wait()
 
     async def _probability(self, frame: Samples) -> float:
         try:

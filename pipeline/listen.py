@@ -6,7 +6,7 @@ from enum import Enum
 
 from pipeline.config import ListenConfig
 from pipeline.frames import SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
-from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES
+from pipeline.ports import RATE_HZ, SAMPLES_PER_MS, VAD_FRAME_SAMPLES
 
 FRAME_MS = VAD_FRAME_SAMPLES * 1000 / RATE_HZ
 # A voice that is near gets here within a word or two; a babble of voices or music never does.
@@ -38,6 +38,7 @@ class Listener:
         """Other limits from the next frame on."""
         self._start = config.start_probability
         self._stop = config.stop_probability
+        self.preroll_samples = config.preroll_ms * SAMPLES_PER_MS
         self._start_frames = max(1, round(config.start_ms / FRAME_MS))
         self._pause_frames = max(1, round(config.pause_ms / FRAME_MS))
 

@@ -21,6 +21,7 @@ Samples = NDArray[np.float32]
 Role = Literal["system", "user", "assistant", "tool"]
 
 RATE_HZ = 16_000
+SAMPLES_PER_MS = RATE_HZ // 1000
 VAD_FRAME_SAMPLES = 512
 
 

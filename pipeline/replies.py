@@ -131,6 +131,11 @@ class Replies:
         await self._emit(TurnClosed(record))
         self._last_said = "" if self._memory.private else reply.said_text()
 
+    async def forget(self) -> None:
+        """In private mode the model overwrites what it holds of the last turn."""
+        if self._memory.private:
+            await self._responder.forget()
+
     def truncate(self, turn: int, heard_ms: float) -> str | None:
         """The client played no more of the reply than this: returns the words heard, None for an unknown reply."""
         if running := self._running.get(turn):
@@ -147,8 +152,7 @@ class Replies:
         message, spoken = await self._responder.segments(reply.prepared, heard)
         self._remember(reply.record.turn, heard)
         self._memory.settle(reply.record.turn, message, spoken)
-        if self._memory.private:
-            await self._responder.forget()
+        await self.forget()
 
     def _remember(self, turn: int, heard: str) -> None:
         key = reply_key(turn)

@@ -52,6 +52,15 @@ class WayOut:
     on_heard: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyOver:
+    """A reply ran to its own end; how, and why it failed if it did."""
+
+    reply: Replying
+    status: ReplyStatus
+    error: str
+
+
 class Replying:
     """Prepares a reply at once and lets it out once it is committed."""
 

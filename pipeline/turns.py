@@ -32,11 +32,10 @@ from pipeline.config import TurnConfig
 from pipeline.endpointing import wait_ms
 from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
 from pipeline.interruption import Interruption
-from pipeline.ports import RATE_HZ
+from pipeline.ports import SAMPLES_PER_MS
 from pipeline.timing import EndedBy
 from pipeline.utterance import Floor, Phase, Utterance, spoken_form
 
-SAMPLES_PER_MS = RATE_HZ // 1000
 # Silences after which the sound is judged while the turn is still undecided. The first verdict is made beside the
 # transcript: later it would slow down the reply, and it is no worse for that.
 JUDGE_AT_MS = (0.0, 300.0, 500.0, 800.0, 1100.0)

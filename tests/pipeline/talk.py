@@ -7,7 +7,8 @@ from typing import TypeVar
 from pipeline.actions import Action, Draft, FinishHearing
 from pipeline.config import TurnConfig
 from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted
-from pipeline.turns import SAMPLES_PER_MS, TurnKeeper
+from pipeline.ports import SAMPLES_PER_MS
+from pipeline.turns import TurnKeeper
 
 FRAME_MS = 32
 A = TypeVar("A")
