@@ -15,6 +15,7 @@ from pipeline.client_requests import ClientRequests
 from pipeline.config import Config
 from pipeline.desk import Desk
 from pipeline.events import SessionEvent
+from pipeline.floor import Floor
 from pipeline.hearing import Hearing
 from pipeline.history import History
 from pipeline.memory import Memory
@@ -30,7 +31,6 @@ from pipeline.transcribe import Transcriber
 from pipeline.turn_actions import TurnActions
 from pipeline.turns import TurnKeeper
 from pipeline.user_speech import UserSpeech
-from pipeline.utterance import Floor
 
 # Events and actions are small and are taken at once; these limits only say that nothing can grow.
 MOST_EVENTS = 4_000

@@ -16,29 +16,22 @@ from pipeline.actions import (
     Commit,
     Cut,
     Draft,
-    DropDraft,
     EndTurn,
     FailTurn,
     FinishHearing,
     ForgetHeard,
     ForgetTurn,
     Hear,
-    Judge,
-    PausePlayback,
     Reopen,
-    ResumePlayback,
 )
 from pipeline.config import TurnConfig
 from pipeline.endpointing import wait_ms
+from pipeline.floor import Floor, ReplyFloor
 from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
 from pipeline.interruption import Interruption
 from pipeline.ports import SAMPLES_PER_MS
 from pipeline.timing import EndedBy
-from pipeline.utterance import Floor, Phase, Utterance, spoken_form
-
-# Silences after which the sound is judged while the turn is still undecided. The first verdict is made beside the
-# transcript: later it would slow down the reply, and it is no worse for that.
-JUDGE_AT_MS = (0.0, 300.0, 500.0, 800.0, 1100.0)
+from pipeline.utterance import Phase, Utterance
 
 
 class TurnKeeper:
@@ -51,18 +44,15 @@ class TurnKeeper:
         self._playing = playing
         self._numbers = itertools.count(1)
         self._utterance: Utterance | None = None
-        self._committed: Utterance | None = None  # reopenable until something of the reply was heard
-        self._reply_turn = 0
-        self._floor = Floor.FREE
+        self._reply = ReplyFloor()
         self._position = 0
         self._last_speech = 0
         self._frame_at = 0.0
-        self._drafts_made = 0
 
     @property
     def floor(self) -> Floor:
         """Where the reply stands."""
-        return self._floor
+        return self._reply.stands
 
     @property
     def phase(self) -> Phase | None:
@@ -138,15 +128,11 @@ class TurnKeeper:
         return [*self._draft_if_early(utterance), *self.on_time(now)]
 
     def on_judgement(self, probability: float, until: int, now: float) -> list[Action]:
-        """The sound's verdict on the pause after ``until``; one that comes later counts as much as all before it.
-
-        The longer a silence lasts, the more it sounds like the end, whatever was said.
-        """
+        """The sound's verdict on the pause after ``until``."""
         utterance = self._utterance
         if utterance is None or utterance.phase is Phase.SPEAKING or until != utterance.end:
             return []
-        before = probability if utterance.sound_done is None else utterance.sound_done
-        utterance.sound_done, utterance.verdict_due = (before + probability) / 2, False
+        utterance.weigh(probability)
         return self.on_time(now) if utterance.turn else []
 
     def on_text_done(self, draft: Draft, probability: float, now: float) -> list[Action]:
@@ -176,14 +162,13 @@ class TurnKeeper:
 
     def on_reply_heard(self, turn: int) -> None:
         """The first audio of the reply has left: from now on the user interrupts it."""
-        if turn == self._reply_turn and self._floor is Floor.SILENT:
-            self._floor, self._committed = Floor.PLAYING, None
+        self._reply.heard(turn)
 
     def on_reply_done(self, turn: int, now: float) -> list[Action]:
         """The reply was played to its end, failed, or was cut: the floor is free."""
-        if turn != self._reply_turn:
+        if turn != self._reply.turn:
             return []
-        self._release_floor()
+        self._reply.release()
         utterance = self._utterance
         if utterance is None:
             return []
@@ -202,23 +187,21 @@ class TurnKeeper:
 
         What the user is saying waits for its turn; a draft of it does not know of this reply and is dropped.
         """
-        if self._floor is not Floor.FREE:
+        if not self._reply.free:
             return 0, []
-        self._reply_turn, self._floor, self._committed = turn or next(self._numbers), Floor.SILENT, None
+        self._reply.take(turn or next(self._numbers))
         utterance = self._utterance
         if utterance is None:
-            return self._reply_turn, []
+            return self._reply.turn, []
         utterance.phase = Phase.PAUSED if utterance.phase is Phase.DECIDED else utterance.phase
-        return self._reply_turn, self._drop_draft(utterance)
+        return self._reply.turn, utterance.drop_draft()
 
     def client_cancel(self) -> list[Action]:
         """The client cuts the reply."""
-        if self._floor is Floor.FREE:
+        if self._reply.free:
             return []
-        turn = self._reply_turn
-        self._release_floor()
-        utterance = self._utterance
-        return self._promote(utterance, Cut(turn)) if utterance and not utterance.turn else [Cut(turn)]
+        cut, utterance = self._reply.cut(), self._utterance
+        return self._promote(utterance, cut) if utterance and not utterance.turn else [cut]
 
     def client_commit(self, now: float) -> list[Action]:
         """The client says that the user is done, and will ask for the reply; nothing without a turn."""
@@ -226,7 +209,7 @@ class TurnKeeper:
         if utterance is None or not utterance.turn:
             return []
         utterance.by_client, utterance.ended_by = True, EndedBy.CLIENT
-        dropped = self._drop_draft(utterance)
+        dropped = utterance.drop_draft()
         if utterance.phase is Phase.SPEAKING:
             utterance.pause(self._position)
             return [*dropped, FinishHearing(self._position)]
@@ -239,7 +222,7 @@ class TurnKeeper:
         if utterance is None:
             return []
         gone = [ForgetTurn(utterance.turn)] if utterance.turn else self._dismiss(utterance)
-        return [*self._drop_draft(utterance), *gone, ForgetHeard()]
+        return [*utterance.drop_draft(), *gone, ForgetHeard()]
 
     # --- the user's turn, from its first word to its commit ---
 
@@ -253,21 +236,19 @@ class TurnKeeper:
         utterance.resume()
         if not utterance.turn:
             return []
-        return [*self._drop_draft(utterance), Reopen(utterance.turn, committed=False)]
+        return [*utterance.drop_draft(), Reopen(utterance.turn, committed=False)]
 
     def _first_speech(self, start: int, now: float) -> list[Action]:
-        if not self._config.interrupts and self._floor is not Floor.FREE:
+        if not self._config.interrupts and not self._reply.free:
             self._utterance = Utterance(start, now)
             return [Hear(start)]
-        if self._floor is Floor.SILENT and self._committed is not None:
-            utterance, self._committed = self._committed, None
+        if (utterance := self._reply.take_back()) is not None:
             utterance.resume()
             utterance.draft, utterance.audio_ready = None, False
             self._utterance = utterance
-            self._release_floor()
             return [Reopen(utterance.turn, committed=True)]
         self._utterance = Utterance(start, now)
-        match self._floor:
+        match self._reply.stands:
             case Floor.FREE:
                 return [*self._promote(self._utterance), Hear(start)]
             case Floor.SILENT:  # a reply to typed words, not heard yet: there is nothing to take back
@@ -282,7 +263,7 @@ class TurnKeeper:
         The turn begins before the cut, so that a client hears of the speech first and stops playing at once. The
         draft comes after it, so that it knows what was heard of the reply.
         """
-        utterance.turn, self._drafts_made = next(self._numbers), 0
+        utterance.turn = next(self._numbers)
         begin = BeginTurn(utterance.turn, utterance.start)
         return [begin, *([cut] if cut else []), *self._draft_if_early(utterance)]
 
@@ -304,7 +285,7 @@ class TurnKeeper:
 
     def _still_silent(self, utterance: Utterance, now: float) -> list[Action]:
         silence = self.silence_ms(now)
-        judge = self._next_judgement(utterance, silence)
+        judge = utterance.next_judgement(silence, self._config.sure)
         if utterance.final is None:
             overdue = silence > self._config.longest_wait_ms + self._config.transcript_patience_ms
             return self._fail(utterance, "the transcript did not come in time") if overdue else judge
@@ -314,24 +295,16 @@ class TurnKeeper:
         if not self._is_answered(utterance):
             utterance.ended_by = utterance.ended_by or self._clock_that_fired(wait, now)
             return self._end(utterance)
-        if self._floor is not Floor.FREE:
+        if not self._reply.free:
             return []  # a reply that must be heard out goes first
         utterance.ended_by = utterance.ended_by or self._clock_that_fired(wait, now)
         utterance.phase, utterance.decided_at = Phase.DECIDED, now
-        return [*self._draft(utterance), *self._commit_if_ready(utterance, now)]
+        return [*utterance.draft_anew(), *self._commit_if_ready(utterance, now)]
 
     def _clock_that_fired(self, wait: float, now: float) -> EndedBy:
         if now - self._frame_at > self._gap_s:
             return EndedBy.NO_AUDIO
         return EndedBy.LONGEST_WAIT if wait >= self._config.longest_wait_ms else EndedBy.EVIDENCE
-
-    def _next_judgement(self, utterance: Utterance, silence: float) -> list[Action]:
-        due = utterance.judged < len(JUDGE_AT_MS) and silence >= JUDGE_AT_MS[utterance.judged]
-        if not due or utterance.verdict_due or (utterance.sound_done or 0.0) >= self._config.sure:
-            return []
-        utterance.judged += 1
-        utterance.verdict_due = True
-        return [Judge(utterance.end)]
 
     def _commit_if_ready(self, utterance: Utterance, now: float) -> list[Action]:
         waited_ms = (now - utterance.decided_at) * 1000
@@ -339,65 +312,48 @@ class TurnKeeper:
             return []
         if utterance.draft is None or utterance.ended_by is None:
             return []
-        self._utterance, self._committed = None, utterance
-        self._reply_turn, self._floor = utterance.turn, Floor.SILENT
+        self._utterance = None
+        self._reply.take(utterance.turn, utterance)
         number, text = utterance.draft.number, utterance.draft.text
         return [Commit(utterance.turn, number, text, utterance.ended_by, utterance.decided_at)]
 
-    # --- drafts ---
+    # --- drafts, and turns without a reply ---
 
     def _draft_if_early(self, utterance: Utterance) -> list[Action]:
         """At a pause a draft is started before the turn is over, as often as the budget allows.
 
         It does not wait for the final transcript where an update has heard all the speech: mostly the two agree.
         """
-        allowed = self._config.drafts and self._drafts_made < self._config.max_drafts
-        ready = self._floor is Floor.FREE and utterance.heard_out
-        return self._draft(utterance) if allowed and ready and self._is_answered(utterance) else []
+        allowed = self._config.drafts and utterance.drafts < self._config.max_drafts
+        ready = self._reply.free and utterance.heard_out
+        return utterance.draft_anew() if allowed and ready and self._is_answered(utterance) else []
 
     def _is_answered(self, utterance: Utterance) -> bool:
         return self._config.replies and not utterance.by_client and utterance.wants_reply
-
-    def _draft(self, utterance: Utterance) -> list[Action]:
-        text = spoken_form(utterance.text)
-        if utterance.draft is not None and utterance.draft.text == text:
-            return []
-        dropped = self._drop_draft(utterance)
-        self._drafts_made += 1
-        utterance.draft = Draft(utterance.turn, self._drafts_made, text)
-        return [*dropped, utterance.draft]
-
-    def _drop_draft(self, utterance: Utterance) -> list[Action]:
-        if utterance.draft is None:
-            return []
-        dropped = DropDraft(utterance.turn, utterance.draft.number)
-        utterance.draft, utterance.text_done, utterance.audio_ready = None, None, False
-        return [dropped]
 
     def _end(self, utterance: Utterance) -> list[Action]:
         self._utterance = None
         ended_by = utterance.ended_by or EndedBy.EVIDENCE
         kept = utterance.by_client or not self._config.replies
         return [
-            *self._drop_draft(utterance),
+            *utterance.drop_draft(),
             EndTurn(utterance.turn, ended_by, utterance.final or "", kept),
             ForgetHeard(),
         ]
 
     def _fail(self, utterance: Utterance, reason: str) -> list[Action]:
         self._utterance = None
-        return [*self._drop_draft(utterance), FailTurn(utterance.turn, reason), ForgetHeard()]
+        return [*utterance.drop_draft(), FailTurn(utterance.turn, reason), ForgetHeard()]
 
     # --- speech over a reply ---
 
     def _over_reply(self, utterance: Utterance) -> list[Action]:
         if utterance.phase is not Phase.SPEAKING or utterance.dismissed:
             return []
-        spoken = self._spoken_ms(utterance)
-        pausing = self._floor is Floor.PLAYING and self._config.interrupts
+        spoken = utterance.spoken_ms(self._last_speech)
+        pausing = self.floor is Floor.PLAYING and self._config.interrupts
         if pausing and spoken >= self._config.barge_in_ms:
-            self._floor = Floor.SUSPENDED
-            return [PausePlayback(self._reply_turn)]
+            return self._reply.suspend()
         if spoken >= self._config.barge_in_sure_ms and not utterance.heard_until:
             return self._cut(utterance)
         if spoken >= (self._config.backchannel_ms if utterance.text else self._config.wordless_ms):
@@ -408,14 +364,14 @@ class TurnKeeper:
     def _judge_interruption(self, utterance: Utterance, now: float) -> list[Action]:
         """Words come in while somebody speaks over the reply."""
         kind = self._meaning(utterance)
-        sure = self._spoken_ms(utterance) >= self._config.barge_in_word_ms
+        sure = utterance.spoken_ms(self._last_speech) >= self._config.barge_in_word_ms
         if kind is Interruption.STOP or (kind is Interruption.WORDS and sure):
             return self._cut(utterance)
         return []
 
     def _pause_over_reply(self, utterance: Utterance) -> list[Action]:
-        too_short = self._config.interrupts or self._spoken_ms(utterance) < self._config.barge_in_ms
-        if self._floor is Floor.PLAYING and not utterance.dismissed and too_short:
+        too_short = self._config.interrupts or utterance.spoken_ms(self._last_speech) < self._config.barge_in_ms
+        if self.floor is Floor.PLAYING and not utterance.dismissed and too_short:
             return self._forget()
         return [FinishHearing(utterance.end)]
 
@@ -430,19 +386,14 @@ class TurnKeeper:
         """It is an interruption; where none is wanted, it is a turn beside the reply."""
         if not self._config.interrupts:
             return self._promote(utterance)
-        cut = Cut(self._reply_turn)
         utterance.interrupts = True
         utterance.leave_echo_out(self._playing())
-        self._release_floor()
-        return self._promote(utterance, cut)
+        return self._promote(utterance, self._reply.cut())
 
     def _dismiss(self, utterance: Utterance) -> list[Action]:
         """It is no interruption so far; words may still make it one."""
         utterance.dismissed = True
-        if self._floor is not Floor.SUSPENDED:
-            return []
-        self._floor = Floor.PLAYING
-        return [ResumePlayback(self._reply_turn)]
+        return self._reply.resume()
 
     def _forget(self) -> list[Action]:
         self._utterance = None
@@ -450,10 +401,3 @@ class TurnKeeper:
 
     def _meaning(self, utterance: Utterance) -> Interruption:
         return utterance.meaning(self._playing())
-
-    def _spoken_ms(self, utterance: Utterance) -> float:
-        until = self._last_speech if utterance.phase is Phase.SPEAKING else utterance.end
-        return (until - utterance.start) / SAMPLES_PER_MS
-
-    def _release_floor(self) -> None:
-        self._floor, self._reply_turn, self._committed = Floor.FREE, 0, None

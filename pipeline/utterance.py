@@ -1,19 +1,22 @@
-"""What the TurnKeeper remembers: the user's utterance, and where it and the reply stand."""
+"""What the TurnKeeper remembers of the user's utterance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 
-from pipeline.actions import Draft
+from pipeline.actions import Action, Draft, DropDraft, Judge
 from pipeline.endpointing import Evidence
 from pipeline.interruption import Interruption, classify
 from pipeline.novelty import LATEST_WORDS, echo_of, without_echo
-from pipeline.ports import RATE_HZ
+from pipeline.ports import RATE_HZ, SAMPLES_PER_MS
 from pipeline.timing import EndedBy
 
 # The end of a word that an update may have missed: it would hardly be another word.
 UNHEARD_SAMPLES = RATE_HZ // 10
+# Silences after which the sound is judged while the turn is still undecided. The first verdict is made beside the
+# transcript: later it would slow down the reply, and it is no worse for that.
+JUDGE_AT_MS = (0.0, 300.0, 500.0, 800.0, 1100.0)
 
 
 class Phase(Enum):
@@ -22,15 +25,6 @@ class Phase(Enum):
     SPEAKING = "speaking"
     PAUSED = "paused"
     DECIDED = "decided"  # over by all evidence; the commit waits for the draft's first audio
-
-
-class Floor(Enum):
-    """Where the reply stands."""
-
-    FREE = "free"
-    SILENT = "silent"  # committed, nothing heard yet
-    PLAYING = "playing"
-    SUSPENDED = "suspended"  # somebody speaks over it
 
 
 @dataclass(slots=True)
@@ -51,6 +45,7 @@ class Utterance:
     verdict_due: bool = False
     interrupts: bool = False
     draft: Draft | None = None
+    drafts: int = 0  # made of it so far
     audio_ready: bool = False
     decided_at: float = 0.0
     ended_by: EndedBy | None = None
@@ -68,6 +63,46 @@ class Utterance:
     def resume(self) -> None:
         """The user goes on: the utterance is open again."""
         self.phase, self.final, self.ended_by = Phase.SPEAKING, None, None
+
+    def next_judgement(self, silence_ms: float, sure: float) -> list[Action]:
+        """Have the sound judged, or once more; not where its verdict is ``sure``."""
+        due = self.judged < len(JUDGE_AT_MS) and silence_ms >= JUDGE_AT_MS[self.judged]
+        if not due or self.verdict_due or (self.sound_done or 0.0) >= sure:
+            return []
+        self.judged += 1
+        self.verdict_due = True
+        return [Judge(self.end)]
+
+    def weigh(self, probability: float) -> None:
+        """The sound's verdict; one that comes later counts as much as all before it.
+
+        The longer a silence lasts, the more it sounds like the end, whatever was said.
+        """
+        before = probability if self.sound_done is None else self.sound_done
+        self.sound_done, self.verdict_due = (before + probability) / 2, False
+
+    def draft_anew(self) -> list[Action]:
+        """A draft that answers the words so far, in the place of one that answers others."""
+        text = spoken_form(self.text)
+        if self.draft is not None and self.draft.text == text:
+            return []
+        dropped = self.drop_draft()
+        self.drafts += 1
+        self.draft = Draft(self.turn, self.drafts, text)
+        return [*dropped, self.draft]
+
+    def drop_draft(self) -> list[Action]:
+        """The draft, if there is one, answers what was not meant."""
+        if self.draft is None:
+            return []
+        dropped = DropDraft(self.turn, self.draft.number)
+        self.draft, self.text_done, self.audio_ready = None, None, False
+        return [dropped]
+
+    def spoken_ms(self, last_speech: int) -> float:
+        """How long it has lasted, where this is the last sample that sounded like speech."""
+        until = last_speech if self.phase is Phase.SPEAKING else self.end
+        return (until - self.start) / SAMPLES_PER_MS
 
     def meaning(self, said: str) -> Interruption:
         """What its words mean over a reply that has said this; words from long before are no echo any more."""

@@ -19,8 +19,9 @@ from pipeline.actions import (
     Reopen,
     ResumePlayback,
 )
+from pipeline.floor import Floor
 from pipeline.timing import EndedBy
-from pipeline.utterance import Floor, spoken_form
+from pipeline.utterance import spoken_form
 from tests.pipeline.talk import Talk
 
 ASKED = "What is the time?"
