@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from clients.latency import AUDIBLE, PARTS
 from clients.summary import Spread, Summary
+from clients.tables import titled
 from pipeline.ports import InputError
 
 WHOLE = "voice_to_voice"
@@ -56,7 +56,7 @@ def compare(old: Mapping[str, Any], summaries: Mapping[str, Summary]) -> list[Ch
 
 def render_changes(changes: Sequence[Change], max_ratio: float) -> Table:
     """A table of all changes; those past the ratio stand out."""
-    table = Table(title="Against the baseline", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = titled("Against the baseline")
     for column in ("variant", "until"):
         table.add_column(column, no_wrap=True)
     for column in ("p50\nbefore", "\nnow", "\nratio", "p95\nbefore", "\nnow", "\nratio"):

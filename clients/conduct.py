@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -28,6 +27,7 @@ from clients.quiet import Heard, listen, render_quiet, total
 from clients.recordings import Recording, usable
 from clients.sounds import Sound, without_speech
 from clients.summary import spread
+from clients.tables import titled
 from pipeline.config import Config
 from pipeline.interruption import Interruption, classify
 from pipeline.ports import RATE_HZ, InputError, Voice
@@ -155,19 +155,13 @@ def _line(result: SpokenOver) -> str:
 
 def render_interruptions(results: Sequence[SpokenOver]) -> Table:
     """A row for each kind of remark."""
-    table = Table(
-        title="Spoken over",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        caption="p50, p95, max: ms from the end of the second 32 ms frame that sounds like speech to\n"
+    table = titled(
+        "Spoken over",
+        "p50, p95, max: ms from the end of the second 32 ms frame that sounds like speech to\n"
         "the last sample of the reply; onset: the p95 from the beginning of the speech.\n"
         "Stale: pieces of the reply that came after. Lost: ms of sound.",
-        collapse_padding=True,
-        pad_edge=False,
-        caption_justify="left",
-        caption_style="dim",
     )
+    table.collapse_padding, table.pad_edge = True, False
     table.add_column("remark", no_wrap=True)
     for column in ("said", "cut", "replied", "resumed", "p50", "p95", "max", "onset", "stale", "lost", "bad"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
 
 from clients.clip import replay_clip
 from clients.measure import ClipResult
 from clients.recordings import Recording
 from clients.summary import Spread, spread
+from clients.tables import titled
 from pipeline.ports import InputError
 
 
@@ -76,15 +76,10 @@ async def _user(
 
 def render_levels(levels: Sequence[Level], limit_ms: float) -> Table:
     """A row for each number of conversations."""
-    table = Table(
-        title="Conversations at once",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        caption=f"p50, p95: ms from the last speech sample to the first audible one; the goal is {limit_ms:.0f}.\n"
+    table = titled(
+        "Conversations at once",
+        f"p50, p95: ms from the last speech sample to the first audible one; the goal is {limit_ms:.0f}.\n"
         "wait: ms that nineteen of twenty jobs waited for the models at most, in the last 10 s.",
-        caption_justify="left",
-        caption_style="dim",
     )
     for column in ("sessions", "asked", "answered", "p50", "p95", "wait", "problems"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from clients.options import add_model_options
+from clients.tables import titled
 from pipeline.config import Config
 from pipeline.ports import Conversation, LanguageModel, Message, Prompt, Token
 from pipeline.store import Store
@@ -91,9 +91,7 @@ async def _count(conversation: Conversation, prompt: Prompt, tokens: int) -> int
 def render_speeds(speeds: Sequence[BatchSpeed], guesses: bool = False) -> Table:
     """A row for each number of conversations."""
     how = "with guesses where one is alone" if guesses else "each read for itself"
-    table = Table(
-        title=f"Tokens a second in total, {how}", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold"
-    )
+    table = titled(f"Tokens a second in total, {how}")
     for column in ("sessions", "best", "median", "of one, best", "of one, median"):
         table.add_column(column, justify="right")
     for speed in speeds:

@@ -12,7 +12,6 @@ from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.table import Table
 
 from audio.echo import Canceller
@@ -23,6 +22,7 @@ from clients.interruptions import Remark
 from clients.microphone import Gate, Microphone
 from clients.realtime import RATE_HZ, WIRE
 from clients.room import BLOCK_MS, Room
+from clients.tables import titled
 from pipeline.actions import Action, Cut, FinishHearing, ForgetHeard, Hear, PausePlayback, ResumePlayback
 from pipeline.config import Config
 from pipeline.listen import FRAME_MS, Listener
@@ -266,16 +266,11 @@ async def rehearse(
 
 def render_rehearsals(rehearsals: Sequence[Rehearsal]) -> Table:
     """A row for each room, and in it one for each level of the remarks."""
-    table = Table(
-        title="Spoken over, without a clock",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        caption="Voiced: frames of 32 ms taken for speech while nobody speaks, and the longest run of them.\n"
+    table = titled(
+        "Spoken over, without a clock",
+        "Voiced: frames of 32 ms taken for speech while nobody speaks, and the longest run of them.\n"
         "Self: replies that this paused and cut. Paused, cut: how many remarks did, and the median ms\n"
         "from their onset. A remark at 0 dB is as loud as the reply's voice.",
-        caption_justify="left",
-        caption_style="dim",
     )
     for column in ("echo dB", "late ms", "voiced", "run ms", "self", "remark dB", "paused", "ms", "cut", "ms"):
         table.add_column(column, justify="right")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.table import Table
 
 from audio.echo import Canceller
@@ -20,6 +19,7 @@ from clients.interruptions import Remark
 from clients.microphone import Gate
 from clients.realtime import RATE_HZ, RealtimeClient, connect
 from clients.room import Room
+from clients.tables import titled
 from clients.talk import Talk
 from clients.view import Line, View
 from pipeline.interruption import Interruption
@@ -194,15 +194,10 @@ async def run_trial(
 
 def render_echo(outcomes: Sequence[Outcome]) -> Table:
     """A row for each room."""
-    table = Table(
-        title="Hearing itself",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        caption="Cut, paused, turns: while nobody spoke; all should be 0. Through: how many of the real\n"
+    table = titled(
+        "Hearing itself",
+        "Cut, paused, turns: while nobody spoke; all should be 0. Through: how many of the real\n"
         "interruptions silenced it, and the median ms from their onset to silence.",
-        caption_justify="left",
-        caption_style="dim",
     )
     for column in ("echo dB", "late ms", "replies", "cut", "paused", "turns", "through", "after ms"):
         table.add_column(column, justify="right")

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -21,6 +20,7 @@ from clients.hearing import Reply, play_back
 from clients.options import add_model_options, config_from
 from clients.realtime import RATE_HZ, RealtimeClient, ServerGone, connect
 from clients.recordings import Recording
+from clients.tables import titled
 from clients.traces import kept_by, word_pairs
 from clients.uplink import Uplink, open_uplink
 from pipeline.config import Config
@@ -210,7 +210,7 @@ def _line(result: FollowUp) -> str:
 
 def render_followups(results: Sequence[FollowUp]) -> Table:
     """What the second turn knew, by how it was asked."""
-    table = Table(title="Follow-ups", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = titled("Follow-ups")
     for head in ("second turn", "given a state", "has the value", "not as if told nothing"):
         table.add_column(head, justify="left" if head == "second turn" else "right")
     ways = {

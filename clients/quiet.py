@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 
 from clients.sounds import Sound
+from clients.tables import titled
 from pipeline.channel import ChannelClosed
 from pipeline.config import Config
 from pipeline.events import ReplyStarted, SessionEvent, TurnFailed, UserStarted, UserTranscript
@@ -189,7 +189,7 @@ async def _keep(session: Session, ledger: Ledger) -> None:
 
 def render_quiet(heard: dict[str, Heard]) -> Table:
     """A row for every kind of sound, and their sum."""
-    table = Table(title="Nobody speaks", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = titled("Nobody speaks")
     table.add_column("sound", no_wrap=True)
     for column in ("minutes", "turns opened", "words", "replies"):
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from clients.accuracy import WordErrors
 from clients.agreement import Agreement, compare_replies
 from clients.latency import PARTS
 from clients.summary import CATEGORIES, Outcome, Spread, Summary, summarise
+from clients.tables import titled
 from pipeline.ports import InputError
 
 FORMAT = "echoic-replay"
@@ -81,10 +81,7 @@ def render(report: Report) -> RenderableType:
 
 
 def _table(title: str, first: str, columns: Sequence[str], caption: str = "") -> Table:
-    table = Table(
-        title=title, caption=caption or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold"
-    )
-    table.caption_justify, table.caption_style = "left", "dim"
+    table = titled(title, caption)
     table.add_column(first, no_wrap=True)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)

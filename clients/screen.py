@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -14,6 +13,7 @@ from rich.text import Text
 from clients.hearing import Hearing, Reply
 from clients.latency import PARTS, SHORT
 from clients.measure import TurnResult
+from clients.tables import titled
 
 INDENT = 9
 
@@ -66,18 +66,12 @@ class Screen:
 
 def turn_table(turns: Sequence[TurnResult | None]) -> Table:
     """One row a turn, its parts in the order of the work; None is a turn that was not answered."""
-    table = Table(
-        title="From the last sample of speech to the first audible one, in milliseconds",
-        caption="Each column is the time until that moment, counted from the one before it: a row adds up. "
+    table = titled(
+        "From the last sample of speech to the first audible one, in milliseconds",
+        "Each column is the time until that moment, counted from the one before it: a row adds up. "
         "A 0 was done in the shadow of something else. Read ahead: tokens read while the user still spoke.",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),  # narrow enough for 80 columns
-        pad_edge=False,
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        caption_style="dim",
     )
+    table.padding, table.pad_edge = (0, 1, 0, 0), False  # narrow enough for 80 columns
     table.add_column("", justify="right")
     for part in PARTS:
         table.add_column(SHORT[part], justify="right", no_wrap=True)

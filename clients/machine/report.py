@@ -11,12 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from clients.machine.figures import Figure, Goal, Row, Skipped
+from clients.tables import titled
 from pipeline.ports import InputError
 
 FORMAT, VERSION = "echoic-machine", 1
@@ -25,18 +24,12 @@ LIBRARIES = ("torch", "ctranslate2", "numba", "onnxruntime", "transformers")
 
 def render(rows: Sequence[Row], skipped: Sequence[Skipped]) -> RenderableType:
     """The table, how each figure was measured, and what could not be."""
-    table = Table(
-        title=f"Against the limits of this machine ({describe_machine()['processor']})",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        caption="Typical values; in brackets the best of several, or a p99's median. One run; what is compared "
+    table = titled(
+        f"Against the limits of this machine ({describe_machine()['processor']})",
+        "Typical values; in brackets the best of several, or a p99's median. One run; what is compared "
         "takes turns.",
-        caption_justify="left",
-        caption_style="dim",
-        collapse_padding=True,
-        pad_edge=False,
     )
+    table.collapse_padding, table.pad_edge = True, False
     table.add_column("")
     for column in ("measured", "limit", "ratio", "goal"):
         table.add_column(column, justify="right", no_wrap=True)
