@@ -94,13 +94,18 @@ class Prompt:
     state: FusedState | None = None
 
 
+# Words whose tokens have at least this mean log-probability are as good as certain. Below it, right or wrong, they
+# tend to change when more sound comes, and may have been found in a babble.
+TRUSTED_LOGPROB = -0.35
+
+
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """What a recogniser heard in one stretch of sound.
 
-    ``padded``: a second look, with the 30 s window in view, was needed. ``ends``: for each word of the text a
-    sample of the stretch at which it is over, where that was asked for. ``sure``: the words are likely to stay
-    when more sound comes or a second look is taken.
+    ``avg_logprob``: natural, the mean over its tokens. ``padded``: a second look, with the 30 s window in view,
+    was needed. ``ends``: for each word of the text a sample of the stretch at which it is over, where that was
+    asked for. ``sure``: the words are likely to stay when more sound comes or a second look is taken.
     """
 
     text: str
@@ -108,6 +113,11 @@ class Hypothesis:
     padded: bool = False
     ends: tuple[int, ...] = ()
     sure: bool = True
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the recogniser is as good as certain of the words."""
+        return self.avg_logprob >= TRUSTED_LOGPROB
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,6 @@ LIMIT_S = 20.0
 # word. One frame is enough where the recogniser is sure.
 REACH_SAMPLES = 3 * VAD_FRAME_SAMPLES
 SURE_REACH_SAMPLES = VAD_FRAME_SAMPLES
-# Words in a voice that never became clear count only if the recogniser is as good as certain of them: recognisers
-# find words in any babble.
-CERTAIN_LOGPROB = -0.35
 
 
 @dataclass(slots=True)
@@ -159,7 +156,8 @@ class Transcriber:
             final=final,
         )
         turn.heard_until, turn.sure = end, heard.sure
-        believed = turn.clear or heard.avg_logprob >= CERTAIN_LOGPROB
+        # In a voice that never became clear, doubtful words are none: recognisers find words in any babble.
+        believed = turn.clear or heard.trusted
         words.push(heard.text if believed else words.prefix, turn.sure)
         self.asr_lag_ms = (turn.end - end) * 1000 / RATE_HZ
         if timed:

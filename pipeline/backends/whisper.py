@@ -27,7 +27,7 @@ from pipeline.backends.whisper_decoder import Question, WhisperDecoder, Written
 from pipeline.backends.whisper_ear import FRAME_SAMPLES, WhisperEar, as_storage
 from pipeline.backends.whisper_tokens import with_first_merge, word_ends
 from pipeline.cores import Cores
-from pipeline.ports import RATE_HZ, Hypothesis, InputError, Samples
+from pipeline.ports import RATE_HZ, TRUSTED_LOGPROB, Hypothesis, InputError, Samples
 from pipeline.worker import Worker
 
 STAGE = "speech recognition"
@@ -39,9 +39,8 @@ TOKENS_PER_S = 10.0
 FREE_TOKENS = 6
 MOST_TOKENS = 200
 PROMPT_TOKENS = 64
-# Below this the words, right or wrong, tend to change when more sound comes. As final ones they get a second look:
-# the three best ways to go on, with the silence of the whole window in view.
-SURE_LOGPROB = -0.35
+# Words that are not to be trusted get a second look as final ones: the three best ways to go on, with the silence
+# of the whole window in view.
 SECOND_LOOK_BEAMS = 3
 # A text that repeats itself is taken without the repetition where so many words account for the sound.
 SPOKEN_WORDS_PER_S = 2.0
@@ -173,7 +172,7 @@ class WhisperRecogniser:
         question = self.question(encoded, seconds, asked)
         first = self._decode(encoded, question)
         answer = first if self._whole_windows else without_second_telling(first, asked.prefix)
-        trusted = answer.logprob >= SURE_LOGPROB
+        trusted = answer.logprob >= TRUSTED_LOGPROB
         sure = trusted and answer.complete
         told_twice = answer is not first and len(answer.text.split()) >= SPOKEN_WORDS_PER_S * seconds
         wanted = asked.final and not asked.over.is_set()
