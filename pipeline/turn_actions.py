@@ -84,7 +84,7 @@ class TurnActions:
     async def _begin_turn(self, turn: int, start: int) -> None:
         self._requests.not_idle()
         record = self._desk.records[turn] = TurnRecord(turn)
-        await self._user.begin(record, start)
+        await self._user.begin_turn(record, start)
 
     async def _commit(self, commit: Commit) -> None:
         reply, record = self._desk.replies.get(commit.turn), self._desk.records[commit.turn]
@@ -93,19 +93,19 @@ class TurnActions:
         record.mark(Mark.TURN_END_DECIDED, commit.decided_at)
         record.adopted = reply.began_at < commit.decided_at
         if not record.typed:
-            self._user.end()
+            self._user.close_turn()
             record.transcript = commit.text
             await self._user.announce_transcript(record)
         record.drafted_tokens += reply.prepared.tokens
         self._memory.commit(commit.turn, commit.text)
-        self._user.answer()
+        self._user.note_answered()
         reply.commit()
 
     async def _reopen(self, turn: int, committed: bool) -> None:
         record = self._desk.records[turn]
         record.reopens += 1
         record.marks.clear()
-        self._user.reopen(turn)
+        self._user.reopen_turn(turn)
         if not committed:
             return
         reply = await self._desk.replies.waste(turn)
@@ -117,7 +117,7 @@ class TurnActions:
     async def _end_turn(self, end: EndTurn) -> None:
         record = self._desk.records.pop(end.turn)
         record.ended_by, record.transcript, record.status = end.ended_by, end.text, "no_reply"
-        self._user.end()
+        self._user.close_turn()
         if end.kept:
             self._desk.history.add_user(spoken_form(end.text), user_key(end.turn))
         await self._user.dismiss()
@@ -128,7 +128,7 @@ class TurnActions:
     async def _fail_turn(self, turn: int, reason: str) -> None:
         record = self._desk.records.pop(turn)
         record.status = "failed"
-        self._user.end()
+        self._user.close_turn()
         await self._user.dismiss()
         await self._user.announce_stop(turn)
         await self._desk.events.send(TurnFailed(turn, reason))
@@ -137,7 +137,7 @@ class TurnActions:
 
     async def _forget_turn(self, turn: int) -> None:
         del self._desk.records[turn]
-        self._user.end()
+        self._user.close_turn()
         await self._requests.words_are_in()
 
     # --- replies ---

@@ -114,7 +114,7 @@ class TurnKeeper:
         utterance.take(f"{partial.stable} {partial.unstable}".strip())
         utterance.heard_until = partial.until
         if not utterance.turn:
-            return self._judge_interruption(utterance, now)
+            return self._judge_interruption(utterance)
         return self._draft_if_early(utterance)
 
     def on_final(self, final: Final, now: float) -> list[Action]:
@@ -361,7 +361,7 @@ class TurnKeeper:
             return self._dismiss(utterance) if nothing else self._cut(utterance)
         return []
 
-    def _judge_interruption(self, utterance: Utterance, now: float) -> list[Action]:
+    def _judge_interruption(self, utterance: Utterance) -> list[Action]:
         """Words come in while somebody speaks over the reply."""
         kind = self._meaning(utterance)
         sure = utterance.spoken_ms(self._last_speech) >= self._config.barge_in_word_ms

@@ -100,20 +100,20 @@ class UserSpeech:
             case Judge(until):
                 self._desk.spawn(self._judge(until))
 
-    async def begin(self, record: TurnRecord, start: int) -> None:
+    async def begin_turn(self, record: TurnRecord, start: int) -> None:
         """The turn begins at this sample, less the pre-roll."""
         self.turn, self._stable = record.turn, ""
         record.speech_end, record.speech_end_at = self._last_pause
         start = max(0, start - self._hearing.listener.preroll_samples)
         await self._desk.events.send(UserStarted(record.turn, start / SAMPLES_PER_MS))
 
-    def reopen(self, turn: int) -> None:
+    def reopen_turn(self, turn: int) -> None:
         """The user goes on: the turn is the open one again, and its final transcript is not wanted."""
         self.turn = turn
         if self._finishing is not None:
             self._finishing.cancel()
 
-    def end(self) -> None:
+    def close_turn(self) -> None:
         """No turn is open."""
         self.turn = 0
 
@@ -134,7 +134,7 @@ class UserSpeech:
         self._words = spoken_form(words)
         self._something_to_read.set()
 
-    def answer(self) -> None:
+    def note_answered(self) -> None:
         """What was heard up to now is being answered."""
         self._answered_until = self._hearing.position
 
