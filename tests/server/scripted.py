@@ -101,3 +101,18 @@ async def calling(url: str, **options: Any) -> AsyncIterator[Caller]:
         yield Caller(socket)
     finally:
         await socket.close()
+
+
+@asynccontextmanager
+async def stopping_in_mid_reply() -> AsyncIterator[tuple[Server, Caller, asyncio.Event]]:
+    """A server that was told to stop while a caller's reply waits for the event to be set."""
+    model = EchoModel()
+    server = await scripted_server(model=model).__aenter__()
+    async with calling(server.realtime_url) as caller:
+        model.go_on.clear()
+        await caller.ask("Hello", output_modalities=["text"])
+        await caller.until("conversation.item.done")
+        stopping = asyncio.create_task(server.__aexit__(None, None, None))
+        await asyncio.sleep(0.05)  # long enough to cut what is not let end
+        yield server, caller, model.go_on
+        await stopping

@@ -18,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 from pipeline.ports import InputError
 from server.app import Server
 from server.keys import Keys
-from tests.server.scripted import EchoModel, calling, scripted_server
+from tests.server.scripted import EchoModel, calling, scripted_server, stopping_in_mid_reply
 
 KEY = "k" * 32
 BEARER = {"Authorization": f"Bearer {KEY}"}
@@ -227,18 +227,10 @@ async def test_a_client_that_answers_no_ping_is_given_up() -> None:
 
 
 async def test_a_server_that_stops_lets_a_running_reply_end_first() -> None:
-    model = EchoModel()
-    server = await scripted_server(model=model).__aenter__()
-    async with calling(server.realtime_url) as client:
-        model.go_on.clear()
-        await client.ask("Hello", output_modalities=["text"])
-        await client.until("conversation.item.done")
-        stopping = asyncio.create_task(server.__aexit__(None, None, None))
-        await asyncio.sleep(0.05)
-        model.go_on.set()
+    async with stopping_in_mid_reply() as (_, client, go_on):
+        go_on.set()
         assert (await client.until("response.done"))["response"]["status"] == "completed"
         assert await client.closing() == (1001, "the server is stopping")
-        await stopping
 
 
 async def test_a_reply_that_does_not_end_in_time_is_cut_and_told() -> None:

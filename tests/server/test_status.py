@@ -21,7 +21,7 @@ from server.self_test import Outcome
 from server.turn_log import TURNS
 from server.voices.hibari import HibariVoice
 from tests.server.asking import ask, client, question
-from tests.server.scripted import EchoModel, calling, scripted_server
+from tests.server.scripted import calling, scripted_server, stopping_in_mid_reply
 
 KEY = "k" * 32
 BEARER = {"Authorization": f"Bearer {KEY}"}
@@ -80,22 +80,14 @@ async def test_a_server_that_failed_its_self_test_may_be_restarted() -> None:
 
 
 async def test_a_server_that_stops_says_so_while_it_finishes_and_takes_nobody() -> None:
-    model = EchoModel()
-    server = await scripted_server(model=model).__aenter__()
-    async with calling(server.realtime_url) as caller:
-        model.go_on.clear()
-        await caller.ask("Hello", output_modalities=["text"])
-        await caller.until("conversation.item.done")
-        stopping = asyncio.create_task(server.__aexit__(None, None, None))
-        await asyncio.sleep(0)
+    async with stopping_in_mid_reply() as (server, caller, go_on):
         status, told = await healthz(server)
         assert (status, told["status"]) == (503, "stopping")
         with pytest.raises(InvalidStatus, match="503"):
             async with calling(server.realtime_url):
                 pass
-        model.go_on.set()
+        go_on.set()
         assert (await caller.until("response.done"))["response"]["status"] == "completed"
-        await stopping
 
 
 # --- who is told what ---
