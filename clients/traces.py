@@ -53,7 +53,7 @@ def kept_by(server: Server, said: Sequence[str], ours: Sequence[Any]) -> list[st
     told = server.config.llm.instructions
     pairs = [pair for text in said for pair in word_pairs(text) if pair not in told]
     gc.collect()  # of the sessions before
-    sessions = [one for one in gc.get_objects() if isinstance(one, Session)]
+    sessions = [one for one in gc.get_objects() if type(one) is Session]
     models = [getattr(server.models, model.name) for model in fields(Models)]
     but = (asyncio.get_running_loop(), server.config, *models, said, pairs, *ours)
     return found((server, sessions), *pairs, but=but)

@@ -52,7 +52,7 @@ async def test_nothing_of_a_spoken_turn_is_left_in_the_server(server: Server) ->
         assert reply.record is not None
         words = [reply.record["transcript"], reply.record["reply"]]
         assert not kept_by(server, words, (said, visit, reply, client, uplink))
-        (session,) = [one for one in gc.get_objects() if isinstance(one, Session)]
+        (session,) = [one for one in gc.get_objects() if type(one) is Session]
         heard = session._hearing.kept.cut(0, int(reply.record["speech_end_ms"] * RATE_HZ_IN_MS))
         assert len(heard.samples)
         assert not heard.samples.any()
