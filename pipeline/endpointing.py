@@ -105,11 +105,12 @@ def wait_ms(evidence: Evidence, config: TurnConfig) -> float:
         return _between(sound * 2, config.longest_wait_ms, config.undecided_wait_ms)
     if ending is Ending.STATEMENT:
         return config.statement_wait_ms
-    return _between((sound - 0.5) / (config.sure - 0.5), config.undecided_wait_ms, config.shortest_wait_ms)
+    share = min(1.0, (sound - 0.5) / (config.sure - 0.5))
+    return _between(share**2, config.undecided_wait_ms, config.shortest_wait_ms)
 
 
 def _between(share: float, start: float, end: float) -> float:
-    return start + (end - start) * min(1.0, share)
+    return start + (end - start) * share
 
 
 def _last_clause(text: str) -> list[str]:

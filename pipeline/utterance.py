@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from statistics import fmean
 
 from pipeline.actions import Action, Draft, DropDraft, Judge
 from pipeline.endpointing import Evidence
@@ -39,7 +40,7 @@ class Utterance:
     text: str = ""
     heard_until: int = 0
     final: str | None = None
-    sound_done: float | None = None
+    verdicts: list[float] = field(default_factory=list)
     text_done: float | None = None
     judged: int = 0
     verdict_due: bool = False
@@ -58,7 +59,7 @@ class Utterance:
     def pause(self, end: int) -> None:
         """A pause after the last speech sample ``end``: what was concluded about earlier pauses is void."""
         self.phase, self.end, self.final = Phase.PAUSED, end, None
-        self.sound_done, self.judged, self.verdict_due = None, 0, False
+        self.verdicts, self.judged, self.verdict_due = [], 0, False
 
     def resume(self) -> None:
         """The user goes on: the utterance is open again."""
@@ -74,12 +75,14 @@ class Utterance:
         return [Judge(self.end)]
 
     def weigh(self, probability: float) -> None:
-        """The sound's verdict; one that comes later counts as much as all before it.
+        """The sound's verdict on the pause."""
+        self.verdicts.append(probability)
+        self.verdict_due = False
 
-        The longer a silence lasts, the more it sounds like the end, whatever was said.
-        """
-        before = probability if self.sound_done is None else self.sound_done
-        self.sound_done, self.verdict_due = (before + probability) / 2, False
+    @property
+    def sound_done(self) -> float | None:
+        """All verdicts alike: the longer a silence lasts, the more it sounds like the end, whatever was said."""
+        return fmean(self.verdicts) if self.verdicts else None
 
     def draft_anew(self) -> list[Action]:
         """A draft that answers the words so far, in the place of one that answers others."""
