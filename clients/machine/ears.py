@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from audio.format import AudioChunk
-from clients.machine.figures import Go, interleaved
+from clients.machine.figures import Go, beside, interleaved
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, Hypothesis, Recogniser, Samples
 from pipeline.timing import loop_clock
 from pipeline.transcribe import Transcriber
@@ -50,13 +50,11 @@ async def live_updates(recogniser: Recogniser, sound: Samples, tick_ms: int) -> 
     timed = TimedRecogniser(recogniser)
     transcriber = Transcriber(timed, tick_ms=tick_ms)
     transcriber.begin(AudioChunk(sound[:0], RATE_HZ, 0))
-    listening = asyncio.create_task(_listen(transcriber))
-    began = loop_clock()
-    for end in range(VAD_FRAME_SAMPLES, len(sound) + 1, VAD_FRAME_SAMPLES):
-        await asyncio.sleep(began + end / RATE_HZ - loop_clock())
-        transcriber.push(sound[end - VAD_FRAME_SAMPLES : end])
-    listening.cancel()
-    await asyncio.wait({listening})
+    async with beside(_listen(transcriber)):
+        began = loop_clock()
+        for end in range(VAD_FRAME_SAMPLES, len(sound) + 1, VAD_FRAME_SAMPLES):
+            await asyncio.sleep(began + end / RATE_HZ - loop_clock())
+            transcriber.push(sound[end - VAD_FRAME_SAMPLES : end])
     return timed.updates
 
 

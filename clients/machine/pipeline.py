@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,9 @@ import numpy as np
 
 from clients.clip import replay_clip
 from clients.crowd import measure_level
+from clients.machine.figures import beside
 from clients.measure import ClipResult
+from clients.realtime import RATE_HZ as WIRE_HZ
 from clients.recordings import Recording
 from pipeline.config import Config
 from pipeline.cores import Cores
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from server.app import Server
 
 QUESTION, ANSWER = "What is the time?", "It is ten."
-WIRE_HZ = 24_000
 SPOKEN_S = 0.5
 LOUD = 0.1
 
@@ -101,11 +101,9 @@ def tone(seconds: float) -> Samples:
 async def lags_s(server: Server, questions: Sequence[Recording], sessions: int) -> list[float]:
     """Seconds by which the event loop was late while so many users asked, each twice."""
     lags: list[float] = []
-    noting = asyncio.create_task(run_loop_lag(lags.append))
     wait_ms = server.models.cores.load.wait_ms
-    await measure_level(questions, server.realtime_url, wait_ms, sessions, turns=2)
-    noting.cancel()
-    await asyncio.wait({noting})
+    async with beside(run_loop_lag(lags.append)):
+        await measure_level(questions, server.realtime_url, wait_ms, sessions, turns=2)
     return lags
 
 

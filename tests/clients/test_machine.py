@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,14 @@ from clients.machine import command, rows, stock
 from clients.machine.bandwidth import Reading, _sum
 from clients.machine.command import Bench
 from clients.machine.ears import live_updates
-from clients.machine.figures import Goal, Row, Skipped, exactly, interleaved, p99_ms
+from clients.machine.figures import Goal, Row, Skipped, beside, exactly, interleaved, p99_ms
 from clients.machine.pipeline import lags_s, overheads_s
 from clients.machine.report import as_json, render, write_json
 from clients.machine.served import Outside
 from clients.options import as_arguments
 from clients.recordings import Recording
 from pipeline.config import Config
-from pipeline.ports import InputError
+from pipeline.ports import InputError, StageError
 from pipeline.store import Store
 from tests.clients.scripted import tone
 from tests.pipeline.conversation import SCALE, Say, ScriptedRecogniser
@@ -257,3 +258,14 @@ def test_one_round_of_everything(
     report = json.loads((tmp_path / "machine.json").read_text())
     assert {"decode, batch 1: of the limit", "start to ready"} <= {row["what"] for row in report["rows"]}
     assert "Against the limits of this machine" in capsys.readouterr().out
+
+
+async def test_work_beside_a_measurement_ends_with_it_and_its_failure_is_not_lost() -> None:
+    async def fail() -> None:
+        raise StageError("speech recognition", "gone")
+
+    async with beside(asyncio.sleep(60)):
+        pass
+    with pytest.raises(StageError, match="gone"):
+        async with beside(fail()):
+            await asyncio.sleep(0)
