@@ -36,12 +36,12 @@ def add_parser(checks: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(args: argparse.Namespace, config: Config, console: Console) -> int:
     """Measure and tell."""
-    from pipeline.backends.loader import load_models
+    from pipeline.backends.loader import load_language_model
 
     for guesses in (False, True):
         guessing = replace(config, llm=replace(config.llm, guesses=guesses))
-        with closing(load_models(guessing, Store.default())) as models:
-            measuring = measure_batches(models.language_model, tokens=args.tokens, rounds=args.rounds)
+        with closing(load_language_model(guessing, Store.default())) as model:
+            measuring = measure_batches(model, tokens=args.tokens, rounds=args.rounds)
             console.print(render_speeds(asyncio.run(measuring), guesses))
     return 0
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from clients.options import add_model_options, config_from
-from pipeline.backends.guesses import Guesses
+from pipeline.backends.guesses import MOST_CONTEXT, Guesses
 from pipeline.config import Config
 from pipeline.ports import InputError, Message, Prompt, Token
 from pipeline.store import Store
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pipeline.backends.causal_lm import CausalLM
 
 TURNS_BEFORE = 2  # the message, of what was said in the dialogue
-PROMPT_END = 3  # tokens of the prompt, for the first guess to go by
 REPLY_TOKENS = 30
 HELD_OUT = 5  # one reply in so many shows what the guesses of the others are worth
 
@@ -37,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "guesses",
         help="count how a model's replies go on, for it to guess by",
         description="Has the model answer people in dialogues, and keeps what often follows the last few tokens. "
-        "With the same steps it then says the same words sooner.",
+        "It then says the same words in fewer steps.",
     )
     parser.add_argument(
         "--data", type=Path, action="append", required=True, metavar="FILE", help="dialogues, JSONL"
@@ -51,15 +50,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Count, tell what it is worth, and write."""
     from pipeline.backends.causal_lm import CausalLM
-    from pipeline.backends.loader import load_models
+    from pipeline.backends.loader import load_language_model
 
     config = config_from(args)
     prompts = _prompts(args.data, args.replies, args.seed, config)
-    with closing(load_models(replace(config, llm=replace(config.llm, guesses=False)), Store.default())) as models:
-        if not isinstance(models.language_model, CausalLM):
+    unguessed = replace(config, llm=replace(config.llm, guesses=False))
+    with closing(load_language_model(unguessed, Store.default())) as model:
+        if not isinstance(model, CausalLM):
             raise InputError(f"{config.llm.model} runs elsewhere: guesses are for a model on this machine")
-        replies = asyncio.run(_replies(models.language_model, prompts, REPLY_TOKENS))
-        at_once = models.language_model.rows_at_once - 1
+        replies = asyncio.run(_replies(model, prompts, REPLY_TOKENS))
+        at_once = model.rows_at_once - 1
     held_out = replies[::HELD_OUT]
     counted = [reply for number, reply in enumerate(replies) if number % HELD_OUT]
     worth = tokens_a_step(Guesses.counted(counted, at_once), held_out)
@@ -72,13 +72,13 @@ def tokens_a_step(guesses: Guesses, replies: Sequence[Sequence[int]]) -> float:
     """How many tokens of these replies a step makes on average, with as many guesses as are worth making."""
     steps = tokens = 0
     for ids in replies:
-        end = PROMPT_END
+        end = MOST_CONTEXT
         while end < len(ids):
             guessed = guesses.after(ids[:end], len(ids) - end - 1)
             wrong = (at for at, one in enumerate(guessed) if one != ids[end + at])
             end += next(wrong, len(guessed)) + 1
             steps += 1
-        tokens += len(ids) - PROMPT_END
+        tokens += len(ids) - MOST_CONTEXT
     return tokens / max(1, steps)
 
 
@@ -109,6 +109,6 @@ async def _replies(model: CausalLM, prompts: Sequence[Prompt], most: int) -> lis
     for prompt in track(prompts, "replies"):
         parts = [part async for part in conversation.generate(prompt, most)]
         ids = [part.id for part in parts if isinstance(part, Token)]
-        replies.append([*model.tokens(prompt).ids[-PROMPT_END:], *ids])
+        replies.append([*model.tokens(prompt).ids[-MOST_CONTEXT:], *ids])
     await conversation.close()
     return replies

@@ -47,7 +47,7 @@ def load_models(config: Config, store: Store) -> Models:
             language=config.asr.language or None,
             cores=cores,
         ),
-        language_model=_language_model(config, store, cores),
+        language_model=load_language_model(config, store, cores),
     )
     if config.memory.mode == "echoic" and isinstance(models.language_model, CausalLM):
         _keep_no_words(models.language_model, models.recogniser)
@@ -63,7 +63,8 @@ def _keep_no_words(language_model: CausalLM, recogniser: WhisperRecogniser) -> N
         tokenizer.model._resize_cache(0)
 
 
-def _language_model(config: Config, store: Store, cores: Cores) -> CausalLM | ChatEndpoint:
+def load_language_model(config: Config, store: Store, cores: Cores | None = None) -> CausalLM | ChatEndpoint:
+    """Load the language model alone; raises as ``load_models`` does."""
     llm = config.llm
     if llm.model.startswith(PREFIX):
         if config.memory.mode == "echoic":

@@ -110,8 +110,8 @@ class ReplyReader(PromptReader):
 
     @property
     def guessed(self) -> int:
-        """How many of them are guesses."""
-        return len(self._guess) if self.due else 0
+        """How many of those that are due are guesses."""
+        return len(self._guess)
 
     @property
     def ready(self) -> bool:
