@@ -16,6 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pipeline.backends.prefetch import prefetch
+
 _FEATURES = llvmlite.binding.get_host_cpu_features()
 _INT8, _INT16, _INT32, _INT64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
@@ -48,6 +50,8 @@ def _dots(tokens: int, rows: int) -> Any:
             builder.store(_SUMS(None), one)
         with cgutils.for_range_slice(builder, _INT64(0), columns, _INT64(LANES), _INT64) as (column, _):
             lefts = [_loaded(builder, x, token, column, columns, _INT16) for token in range(tokens)]
+            # The rows lie one after the other: so every line of them is asked for once.
+            prefetch(builder, builder.add(weight, builder.mul(column, _INT64(rows))), rows * LANES)
             rights = [_loaded(builder, weight, row, column, columns, _INT8) for row in range(rows)]
             pairs = product(lefts, (builder.sext(one, ir.VectorType(_INT16, LANES)) for one in rights))
             for one, (left, right) in zip(sums, pairs, strict=True):

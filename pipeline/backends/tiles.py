@@ -21,6 +21,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from pipeline.backends.prefetch import LINE, prefetch
+
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int8] | NDArray[np.int16]
 
@@ -29,7 +31,6 @@ STRIPS = 4  # of TILE_ROWS weight rows each, multiplied side by side
 COMPILED = bool(llvmlite.binding.get_host_cpu_features().get("amx-int8")) and platform.machine() == "x86_64"
 
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
-_LINE = 64  # bytes: a tile's row that lies across two lines of the cache takes twice as long
 _BYTE, _INT64 = ir.IntType(8), ir.IntType(64)
 _X, _WEIGHT = STRIPS, STRIPS + 1  # the tiles behind those of the sums
 # Palette 1; then for each tile the bytes in a row, from byte 16 on, and the rows, from byte 48 on.
@@ -57,8 +58,9 @@ def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
     """
     layers, rows, columns = weights.shape
     cut = (layers, rows // TILE_ROWS, TILE_ROWS, columns // TILE_COLUMNS, TILE_COLUMNS // 4, 4)
-    space = np.empty(weights.size + _LINE, np.int8)
-    tiles = space[-space.ctypes.data % _LINE :][: weights.size].reshape(weights.shape)
+    # A tile's row that lies across two lines of the cache takes twice as long.
+    space = np.empty(weights.size + LINE, np.int8)
+    tiles = space[-space.ctypes.data % LINE :][: weights.size].reshape(weights.shape)
     tiles[:] = weights.reshape(cut).transpose(0, 1, 3, 4, 2, 5).reshape(weights.shape)
     return tiles
 
@@ -98,6 +100,7 @@ def _multiply_strips(_typing: Any, _x: Any, _weight: Any, _apart: Any, _columns:
             tile = builder.add(weight, builder.mul(column, _INT64(TILE_ROWS)))
             for strip in range(STRIPS):
                 place = builder.add(tile, builder.mul(apart, _INT64(strip)))
+                prefetch(builder, place, TILE_ROWS * TILE_COLUMNS)
                 _load(builder, _WEIGHT, place, _INT64(TILE_COLUMNS))
                 _call(builder, "tdpbssd", _BYTE(strip), _BYTE(_X), _BYTE(_WEIGHT))
         for strip in range(STRIPS):
@@ -133,8 +136,8 @@ def multiply_tiles(x: Integers, scales: Floats, weight: Integers, weight_scales:
     """``out [tokens, rows]`` = ``x [tokens, columns]`` times ``weight [rows, columns]`` in tiles."""
     rows, columns = weight.shape
     halves = _halves(x)
-    space = np.empty(STRIPS * TILE_ROWS * TILE_ROWS + _LINE // 4, np.int32)
-    sums = space[-space.ctypes.data % _LINE // 4 :][: STRIPS * TILE_ROWS * TILE_ROWS]
+    space = np.empty(STRIPS * TILE_ROWS * TILE_ROWS + LINE // 4, np.int32)
+    sums = space[-space.ctypes.data % LINE // 4 :][: STRIPS * TILE_ROWS * TILE_ROWS]
     sums_of = sums.reshape((STRIPS, TILE_ROWS, TILE_ROWS))
     share = rows // STRIPS
     configure(LAYOUT.ctypes.data)
@@ -157,8 +160,8 @@ def _halves(x: Integers) -> NDArray[np.int8]:
     tokens, columns = x.shape
     shape = (-(-tokens // TILE_TOKENS), 2 * TILE_TOKENS, columns)
     size = shape[0] * shape[1] * shape[2]
-    space = np.zeros(size + _LINE, np.int8)
-    halves = space[-space.ctypes.data % _LINE :][:size].reshape(shape)
+    space = np.zeros(size + LINE, np.int8)
+    halves = space[-space.ctypes.data % LINE :][:size].reshape(shape)
     for token in range(tokens):
         group, place = token // TILE_TOKENS, token % TILE_TOKENS
         for column in range(columns):
