@@ -59,8 +59,8 @@ class Talks:
         ]
         await asyncio.gather(*(_next_token(stream) for stream in streams))
         began = time.perf_counter()
-        made = await asyncio.gather(*(_rest(stream) for stream in streams))
-        return sum(made) / (time.perf_counter() - began)
+        came = await asyncio.gather(*(_rest(stream) for stream in streams))
+        return sum(map(len, came)) / (max(at for each in came for at in each) - began)
 
 
 class Pauses:
@@ -127,9 +127,10 @@ async def _next_token(stream: AsyncGenerator[Any, None]) -> None:
             return
 
 
-async def _rest(stream: AsyncGenerator[Any, None]) -> int:
+async def _rest(stream: AsyncGenerator[Any, None]) -> list[float]:
+    """When each of the other tokens came; after the last one the stream goes on to read it."""
     async with aclosing(stream):
-        return sum([isinstance(part, Token) async for part in stream])
+        return [time.perf_counter() async for part in stream if isinstance(part, Token)]
 
 
 async def measure_language_model(
