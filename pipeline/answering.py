@@ -33,6 +33,11 @@ class Answering:
         """Somebody listens again: replies go on from the exact sample."""
         self._audience.set()
 
+    def expect(self) -> None:
+        """The user speaks: a reply is to be expected."""
+        if self._desk.replies.defaults.spoken:
+            self._link.connect_ahead()
+
     def start(self, draft: Draft, responder: Responder | None = None) -> Replying:
         """A reply in the making, by the conversation's responder or by its own one, which is closed after it."""
         reply = self._desk.replies.prepare(draft, self._desk.records[draft.turn], self._way_out(draft))

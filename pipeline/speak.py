@@ -43,7 +43,7 @@ MAX_MESSAGE_BYTES = 1 << 24  # some servers send a phrase in one message
 
 
 class SpeechLink:
-    """The session's way to speech: one socket, made with the first reply and made anew after it was lost.
+    """The session's way to speech: one socket, made for the first reply and made anew after it was lost.
 
     ``async with SpeechLink(...) as link`` belongs into the task that owns the session: it owns the task that reads
     the socket, and on leaving every context ends, the socket is closed and that task is done.
@@ -59,6 +59,7 @@ class SpeechLink:
         self._numbers = itertools.count(1)
         self._connecting = asyncio.Lock()
         self._connection: _Connection | None = None
+        self._ahead: asyncio.Task[None] | None = None
         self._tasks = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
@@ -82,17 +83,33 @@ class SpeechLink:
 
         ``speed`` is within ``speech_wire.SPEEDS``.
         """
+        connection = await self._connected()
+        # A number, because a late message of a cancelled context must not reach a new one of the same name.
+        return connection.open(f"{context}-{next(self._numbers)}", speed)
+
+    def connect_ahead(self) -> None:
+        """A reply is to be expected: connect if need be, so that it does not wait for it."""
+        if self._ahead is None or self._ahead.done():
+            self._ahead = self._tasks.create_task(self._connect_ahead())
+
+    async def close(self) -> None:
+        """End what is open, with a StageError for who still listens, and close the socket."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+            await asyncio.wait([self._ahead])
+        if self._connection is not None:
+            await self._connection.close("the session has ended")
+
+    async def _connect_ahead(self) -> None:
+        with suppress(StageError):  # the reply will meet the same failure, or none by then
+            await self._connected()
+
+    async def _connected(self) -> _Connection:
         async with self._connecting:
             if self._connection is None or not self._connection.is_open:
                 self._connection = _Connection(await self._connect(), _without_query(self._url), self._rate_hz)
                 self._tasks.create_task(self._connection.run_reader())
-        # A number, because a late message of a cancelled context must not reach a new one of the same name.
-        return self._connection.open(f"{context}-{next(self._numbers)}", speed)
-
-    async def close(self) -> None:
-        """End what is open, with a StageError for who still listens, and close the socket."""
-        if self._connection is not None:
-            await self._connection.close("the session has ended")
+            return self._connection
 
     async def _connect(self) -> ClientConnection:
         host = urlsplit(self._url).hostname

@@ -84,6 +84,7 @@ class TurnActions:
     async def _begin_turn(self, turn: int, start: int) -> None:
         self._requests.not_idle()
         record = self._desk.records[turn] = TurnRecord(turn)
+        self._answering.expect()
         await self._user.begin_turn(record, start)
 
     async def _commit(self, commit: Commit) -> None:

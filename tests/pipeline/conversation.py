@@ -165,7 +165,11 @@ class ScriptedSpeech:
     def __init__(self, cost: float) -> None:
         self._cost = cost
         self.open_contexts: set[str] = set()
+        self.expected_at: list[float] = []
         self.fails = False
+
+    def connect_ahead(self) -> None:
+        self.expected_at.append(loop_clock())
 
     async def __aenter__(self) -> ScriptedSpeech:
         return self

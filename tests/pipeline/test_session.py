@@ -38,6 +38,12 @@ async def test_the_answer_leaves_in_the_frame_that_ends_the_turn() -> None:
     assert log.first_at(ReplyAudio) == pytest.approx(1.536 + 0.224, abs=0.021)
 
 
+async def test_the_way_to_the_voice_is_opened_when_the_user_begins_to_speak() -> None:
+    talk = Conversation(ASKED)
+    log = await talk.run(4)
+    assert talk.speech.expected_at == [log.first_at(UserStarted)]
+
+
 async def test_a_slow_model_delays_the_answer_by_its_own_time_only() -> None:
     """The last update begins with the first silent frame; then the stages run one after the other."""
     log = await Conversation(ASKED, costs=Costs(recognition=0.2, token=0.3, phrase=0.1)).run(4)

@@ -106,6 +106,30 @@ async def test_tokens_become_phrases_and_phrases_sound() -> None:
     assert (len(pieces), pieces[0].rate_hz, pieces[0].duration_ms) == (2, 24_000, 100)
 
 
+async def test_a_reply_that_was_expected_finds_the_connection_open() -> None:
+    async with linked(echo) as (speaker, link):
+        link.connect_ahead()
+        link.connect_ahead()
+        await round_trip(link)
+        link.connect_ahead()
+        await round_trip(link)
+        assert len(speaker.paths) == 1
+
+
+async def test_a_server_that_is_down_fails_the_reply_and_not_what_was_done_ahead() -> None:
+    async with SpeechLink("ws://127.0.0.1:1", "heart") as link:
+        link.connect_ahead()
+        with pytest.raises(StageError, match="cannot connect"):
+            await link.open("reply")
+
+
+async def test_a_session_that_ends_while_it_connects_ahead_ends_at_once() -> None:
+    async with linked(nothing) as (speaker, link):
+        link.connect_ahead()
+        await asyncio.sleep(0)
+    assert speaker.received == []
+
+
 async def test_words_are_timed_from_the_start_of_the_reply() -> None:
     async with linked(echo) as (_, link):
         reply = await link.open("reply")
