@@ -271,13 +271,13 @@ async def _crowd(
 ) -> list[Level]:
     from server.app import Server
 
-    open_door = replace(config.server, max_sessions=args.most, full_wait_ms=float("inf"))
+    open_door = replace(config.server, max_sessions=args.most, full_share=float("inf"))
     levels = []
     async with Server(replace(config, server=open_door)) as server:
         questions = recordings or [await _question(server.voice)]
-        wait_ms = server.models.cores.load.wait_ms
+        share = server.models.cores.load.share
         options = {"most": args.most, "turns": args.turns, "limit_ms": args.limit_ms}
-        async for level in find_limit(questions, server.realtime_url, wait_ms, **options):
+        async for level in find_limit(questions, server.realtime_url, share, **options):
             levels.append(level)
             for problem in level.problems:
                 console.print(f"{level.sessions}: {escape(problem)}", style="yellow")

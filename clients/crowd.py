@@ -10,22 +10,25 @@ from pathlib import Path
 from rich.table import Table
 
 from clients.clip import replay_clip
+from clients.machine.figures import beside
 from clients.measure import ClipResult
 from clients.recordings import Recording
 from clients.summary import Spread, spread
 from clients.tables import titled
 from pipeline.ports import InputError
 
+WATCHED_S = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """So many conversations at once, and how they were answered; jobs waited ``wait_ms`` for the models."""
+    """So many conversations at once, and how they were answered; ``share``: of the cores' time, at most."""
 
     sessions: int
     asked: int
     voice_to_voice: Spread | None
     problems: tuple[str, ...]
-    wait_ms: float
+    share: float
 
     def holds(self, limit_ms: float) -> bool:
         """Whether everybody was answered, nineteen of twenty within the limit."""
@@ -36,7 +39,7 @@ class Level:
 async def find_limit(
     recordings: Sequence[Recording],
     url: str,
-    wait_ms: Callable[[], float],
+    share: Callable[[], float],
     *,
     most: int,
     turns: int,
@@ -44,26 +47,28 @@ async def find_limit(
 ) -> AsyncIterator[Level]:
     """One conversation more at a time, up to ``most`` or to the first level that does not hold."""
     for sessions in range(1, most + 1):
-        level = await measure_level(recordings, url, wait_ms, sessions, turns)
+        level = await measure_level(recordings, url, share, sessions, turns)
         yield level
         if not level.holds(limit_ms):
             return
 
 
 async def measure_level(
-    recordings: Sequence[Recording], url: str, wait_ms: Callable[[], float], sessions: int, turns: int
+    recordings: Sequence[Recording], url: str, share: Callable[[], float], sessions: int, turns: int
 ) -> Level:
     """Let so many users ask ``turns`` questions each, one after the other and none in step with the others."""
     step_s = sum(recording.duration_s for recording in recordings) / len(recordings) / sessions
     users = [_user(recordings, url, number, turns, number * step_s) for number in range(sessions)]
-    results = [result for user in await asyncio.gather(*users) for result in user]
+    shares = [0.0]
+    async with beside(_watch(share, shares)):
+        results = [result for user in await asyncio.gather(*users) for result in user]
     latencies = [answer.voice_to_voice_ms for result in results if (answer := result.answer)]
     return Level(
         sessions=sessions,
         asked=len(results),
         voice_to_voice=spread([ms for ms in latencies if ms is not None]),
         problems=tuple(problem for result in results for problem in result.problems),
-        wait_ms=wait_ms(),
+        share=max(shares),
     )
 
 
@@ -74,21 +79,27 @@ async def _user(
     return [await replay_clip(recordings[(number + turn) % len(recordings)], url) for turn in range(turns)]
 
 
+async def _watch(share: Callable[[], float], seen: list[float]) -> None:
+    while True:
+        await asyncio.sleep(WATCHED_S)
+        seen.append(share())
+
+
 def render_levels(levels: Sequence[Level], limit_ms: float) -> Table:
     """A row for each number of conversations."""
     table = titled(
         "Conversations at once",
         f"p50, p95: ms from the last speech sample to the first audible one; the goal is {limit_ms:.0f}.\n"
-        "wait: ms that nineteen of twenty jobs waited for the models at most, in the last 10 s.",
+        "cores: what the models took of the cores' time at most, in ten seconds.",
     )
-    for column in ("sessions", "asked", "answered", "p50", "p95", "wait", "problems"):
+    for column in ("sessions", "asked", "answered", "p50", "p95", "cores", "problems"):
         table.add_column(column, justify="right", no_wrap=True)
     for level in levels:
         answers = level.voice_to_voice
         figures = (
             (str(answers.count), f"{answers.p50_ms:.0f}", f"{answers.p95_ms:.0f}") if answers else ("0", "-", "-")
         )
-        cells = (str(level.sessions), str(level.asked), *figures, f"{level.wait_ms:.0f}", str(len(level.problems)))
+        cells = (str(level.sessions), str(level.asked), *figures, f"{level.share:.0%}", str(len(level.problems)))
         table.add_row(*cells, style="" if level.holds(limit_ms) else "yellow")
     return table
 

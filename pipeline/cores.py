@@ -8,8 +8,9 @@ next to one thread of other work fell from 27 tokens a second to 1. Taking turns
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pipeline.load import Load
@@ -18,9 +19,10 @@ from pipeline.load import Load
 class Cores:
     """So many cores, handed out first come, first served; for worker threads."""
 
-    def __init__(self, count: int) -> None:
-        self.load = Load()
+    def __init__(self, count: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._free = self._count = max(1, count)
+        self.load = Load(self._count, clock)
         self._queue: deque[object] = deque()
         self._changed = threading.Condition()
 
@@ -40,9 +42,11 @@ class Cores:
             self._queue.popleft()
             self._free -= share
             self._changed.notify_all()
+        taken_at = self._clock()
         try:
             yield
         finally:
+            self.load.note(self._clock() - taken_at, share)
             with self._changed:
                 self._free += share
                 self._changed.notify_all()

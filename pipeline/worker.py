@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from pipeline.cores import Cores
@@ -30,7 +29,6 @@ class _Entry:
     future: Future[Any]
     job: Callable[[], object]
     done: Callable[[], bool] = lambda: False
-    asked_at: float = field(default_factory=time.monotonic)
 
 
 class Worker:
@@ -98,6 +96,4 @@ class Worker:
 
     def _run(self, entry: _Entry) -> object:
         with self._cores.take(self._threads) if self._cores else nullcontext():
-            if self._cores is not None:
-                self._cores.load.note(time.monotonic() - entry.asked_at)
             return entry.job()

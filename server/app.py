@@ -87,10 +87,13 @@ class Server:
 
     @property
     def full(self) -> bool:
-        """Whether one more conversation would be one too many: by their number, or by how long the models take."""
+        """Whether one more conversation would be one too many: by their number, or by what they take of the cores.
+
+        One more is expected to take as much as each of those there are, on average, whether they speak or not.
+        """
         limits = self.config.server
-        busy = self.sessions > 0 and self.models.cores.load.wait_ms() > limits.full_wait_ms
-        return busy or self.sessions >= limits.max_sessions
+        each = self.models.cores.load.share() / self.sessions if self.sessions else 0.0
+        return self.sessions >= limits.max_sessions or each * (self.sessions + 1) > limits.full_share
 
     def backlogs(self) -> tuple[Backlog, ...]:
         """What waits in the queues of sound of every conversation."""

@@ -16,7 +16,7 @@ Status = Literal["ok", "full", "failing", "stopping"]
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A server at one moment. ``wait_ms``: what 19 of 20 jobs waited for the models lately, at most.
+    """A server at one moment. ``share``: how much of the cores' time the models took lately.
 
     ``self_test`` is the last one, None before the first, and ``self_test_age_s`` how long ago it ended.
     """
@@ -27,7 +27,7 @@ class ServerState:
     speech_connections: int
     full: bool
     stopping: bool
-    wait_ms: float
+    share: float
     backlogs: tuple[Backlog, ...]
     self_test: Outcome | None
     self_test_age_s: float

@@ -151,7 +151,7 @@ class _AtThisMoment(Collector):
         yield _gauge("sessions_limit", "Conversations that may go on at once", state.max_sessions)
         yield _gauge("speech_connections", "Clients of the speech socket", state.speech_connections)
         yield _gauge("full", "Whether one more conversation would be refused", state.full)
-        yield _gauge("model_wait_seconds", "What 19 of 20 jobs waited at most", state.wait_ms / 1000)
+        yield _gauge("cores_share", "How much of the cores' time the models took", state.share)
         if state.self_test is not None:
             yield _gauge("self_test_passed", "Whether the last self-test was answered", state.self_test.passed)
             yield _gauge("self_test_age_seconds", "How long ago it ended", state.self_test_age_s)

@@ -51,7 +51,7 @@ class Watch:
             speech_connections=server.speaking,
             full=server.full,
             stopping=server.stopping,
-            wait_ms=server.models.cores.load.wait_ms(),
+            share=server.models.cores.load.share(),
             backlogs=server.backlogs(),
             self_test=last,
             self_test_age_s=loop_clock() - last.ended_at if last else 0.0,

@@ -101,9 +101,9 @@ def tone(seconds: float) -> Samples:
 async def lags_s(server: Server, questions: Sequence[Recording], sessions: int) -> list[float]:
     """Seconds by which the event loop was late while so many users asked, each twice."""
     lags: list[float] = []
-    wait_ms = server.models.cores.load.wait_ms
+    share = server.models.cores.load.share
     async with beside(run_loop_lag(lags.append)):
-        await measure_level(questions, server.realtime_url, wait_ms, sessions, turns=2)
+        await measure_level(questions, server.realtime_url, share, sessions, turns=2)
     return lags
 
 

@@ -18,14 +18,14 @@ def question() -> Recording:
 
 
 def level(sessions: int, p95_ms: float, answered: int = 4) -> Level:
-    return Level(sessions, 4, Spread(answered, p95_ms / 2, p95_ms), (), 12.0)
+    return Level(sessions, 4, Spread(answered, p95_ms / 2, p95_ms), (), 0.55)
 
 
 async def test_every_user_asks_in_sessions_of_their_own_and_every_answer_counts() -> None:
     script = Script()
     async with scripted_server(script) as url:
-        measured = await measure_level([question()], url, lambda: 7.0, sessions=2, turns=2)
-    assert (measured.sessions, measured.asked, measured.wait_ms, measured.problems) == (2, 4, 7.0, ())
+        measured = await measure_level([question()], url, lambda: 0.7, sessions=2, turns=2)
+    assert (measured.sessions, measured.asked, measured.share, measured.problems) == (2, 4, 0.7, ())
     assert measured.voice_to_voice is not None
     assert measured.voice_to_voice.count == len(script.sessions) == 4
 
@@ -47,4 +47,6 @@ def test_the_curve_is_drawn_and_the_table_has_a_row_a_level(tmp_path: Path) -> N
     assert (tmp_path / "curve.png").stat().st_size > 5_000
     console = Console(record=True, width=100)
     console.print(render_levels(levels, 1_000))
-    assert "1400" in console.export_text()
+    text = console.export_text()
+    assert "1400" in text
+    assert "55%" in text

@@ -1,50 +1,48 @@
-"""Load: what jobs waited lately, and only lately."""
+"""Load: how much of the cores' time jobs held lately, and only lately."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
 from pipeline.cores import Cores
-from pipeline.load import FEWEST_JOBS, WINDOW_S, Load
+from pipeline.load import REMEMBERED_S, WINDOW_S, Load
 from pipeline.worker import Worker
 
 
-def test_one_slow_job_among_many_is_no_load() -> None:
-    load = Load()
-    for waited in [0.01] * 99 + [5.0]:
-        load.note(waited)
-    assert load.wait_ms() == 10
+def test_the_share_is_of_the_time_of_all_cores() -> None:
+    load = Load(4, lambda: 100.0)
+    load.note(1.5, cores=2)
+    load.note(3.0, cores=1)
+    assert load.share() == pytest.approx((3 + 3) / (4 * WINDOW_S))
 
 
-def test_a_few_slow_jobs_after_a_quiet_are_no_load() -> None:
-    load = Load()
-    for _ in range(FEWEST_JOBS - 1):
-        load.note(3.0)
-    assert load.wait_ms() == 0
+def test_the_busiest_seconds_count_until_they_are_long_ago() -> None:
+    now = 100.0
+    load = Load(1, lambda: now)
+    load.note(4.0, cores=1)
+    now += REMEMBERED_S / 2
+    load.note(1.0, cores=1)
+    assert load.share() == pytest.approx(4 / WINDOW_S)
+    now += REMEMBERED_S / 2 + 1
+    assert load.share() == pytest.approx(1 / WINDOW_S)
+    now += REMEMBERED_S
+    assert load.share() == 0
 
 
-def test_what_was_long_ago_does_not_count() -> None:
-    now = 0.0
-    load = Load(lambda: now)
-    for _ in range(FEWEST_JOBS):
-        load.note(3.0)
-    assert load.wait_ms() == 3_000
-    now = WINDOW_S + 1
-    assert load.wait_ms() == 0
+def test_of_an_endless_job_only_the_last_seconds_count() -> None:
+    load = Load(2, lambda: 1_000.0)
+    load.note(900.0, cores=2)
+    assert load.share() == pytest.approx(1.0)
 
 
-async def test_jobs_that_wait_for_their_turn_are_noted() -> None:
-    cores = Cores(1)
-    worker, gate = Worker("test", cores), threading.Event()
-    jobs = [asyncio.create_task(worker.run(gate.wait)) for _ in range(FEWEST_JOBS)]
-    await asyncio.sleep(0.05)
-    gate.set()
-    await asyncio.gather(*jobs)
-    worker.close()
-    assert cores.load.wait_ms() >= 50
+def test_cores_are_held_from_when_they_are_given_to_when_they_are_given_back() -> None:
+    now = 5.0
+    cores = Cores(4, lambda: now)
+    with cores.take(8):
+        now += 0.5
+    assert cores.load.share() == pytest.approx(0.5 / WINDOW_S)
 
 
 @pytest.mark.parametrize("conversations", [2, 5])

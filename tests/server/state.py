@@ -16,7 +16,7 @@ def server_state(**differs: Any) -> ServerState:
         "speech_connections": 0,
         "full": False,
         "stopping": False,
-        "wait_ms": 0.0,
+        "share": 0.0,
         "backlogs": (),
         "self_test": None,
         "self_test_age_s": 0.0,

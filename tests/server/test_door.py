@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from pipeline.load import REMEMBERED_S, WINDOW_S, Load
 from pipeline.ports import InputError
 from server.app import Server
 from server.keys import Keys
@@ -152,24 +153,23 @@ async def test_a_full_server_says_so_before_any_sound_is_taken() -> None:
 
 
 async def test_a_server_whose_models_are_too_busy_takes_nobody_new_until_they_are_not() -> None:
-    async with scripted_server(server__full_wait_ms=100) as server, calling(server.realtime_url) as first:
+    """One conversation takes 40 % of two cores, so two would take 80 %."""
+    async with scripted_server(server__full_share=0.75) as server, calling(server.realtime_url) as first:
         await first.until("session.created")
-        load = server.models.cores.load
-        for _ in range(100):
-            load.note(0.2)
+        now = 0.0
+        server.models.cores.load = load = Load(2, lambda: now)
+        load.note(0.4 * WINDOW_S, cores=2)
         async with calling(server.realtime_url) as second:
             assert (await second.receive())["error"]["code"] == "server_full"
             assert (await second.closing())[0] == 1013
-        for _ in range(2_000):
-            load.note(0.0)
+        now = 2 * REMEMBERED_S
         async with calling(server.realtime_url) as third:
             assert (await third.receive())["type"] == "session.created"
 
 
 async def test_the_first_conversation_is_let_in_however_busy_the_machine_is() -> None:
-    async with scripted_server(server__full_wait_ms=100) as server:
-        for _ in range(100):
-            server.models.cores.load.note(9.0)
+    async with scripted_server(server__full_share=0.1) as server:
+        server.models.cores.load.note(WINDOW_S, cores=2)
         async with calling(server.realtime_url) as client:
             assert (await client.receive())["type"] == "session.created"
 
