@@ -43,7 +43,7 @@ async def hear(sound: Samples, vad: VoiceActivity, recogniser: Recogniser) -> li
     """The stretches of speech in a recording (16 kHz), recognised one by one."""
     frames = len(sound) // VAD_FRAME_SAMPLES
     cut = sound[: frames * VAD_FRAME_SAMPLES].reshape(frames, VAD_FRAME_SAMPLES)
-    spoken = [await vad.push(frame) >= SPEECH_PROBABILITY for frame in cut]
+    spoken = [probability >= SPEECH_PROBABILITY for probability in await vad.push(list(cut))]
     found = []
     for begin, end in _runs(spoken):
         heard = await recogniser.recognise(sound[begin * VAD_FRAME_SAMPLES : end * VAD_FRAME_SAMPLES])

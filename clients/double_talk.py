@@ -198,7 +198,7 @@ class Scene:
 
     async def _hear(self, frame: NDArray[np.float32], reply: _Reply) -> None:
         self._kept.push(frame)
-        reply.probabilities.append(await self._activity.push(frame))
+        reply.probabilities += await self._activity.push([frame])
         now, listener, keeper = self._now_ms / 1000, self._listener, reply.keeper
         events = listener.push(reply.probabilities[-1])
         reply.transcriber.push(frame, listener.voiced, listener.clear)

@@ -112,7 +112,8 @@ async def noticed(remark: Remark, ear: VoiceActivity, threshold: float) -> Remar
     framer, loud = Framer(VAD_FRAME_SAMPLES), 0
     sound = np.concatenate((silence, resample(remark.samples, RATE_HZ, HEARD_HZ)))
     for number, frame in enumerate(framer.push(sound), start=1):
-        loud = loud + 1 if await ear.push(frame) >= threshold else 0
+        [probability] = await ear.push([frame])
+        loud = loud + 1 if probability >= threshold else 0
         if loud == 2:
             return replace(remark, noticed_s=number * FRAME_S - LISTENED_S)
     return remark

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,13 +70,13 @@ class SoundTime:
                 f"a model has not come back for {PATIENCE_S:.0f} s, {self.clock():.1f} s in"
             ) from error
 
-    async def push(self, frame: Samples) -> float:
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
         """The ear; see VoiceActivity."""
         with self._working():
             try:
-                return await self._stages.activity.push(frame)
+                return await self._stages.activity.push(frames)
             finally:
-                self._heard += len(frame)
+                self._heard += sum(map(len, frames))
 
     def reset(self) -> None:
         """The ear; see VoiceActivity."""

@@ -130,7 +130,8 @@ class SequentialAssistant:
         self.vad.reset()
         try:
             async for frame in _in_real_time(recording, began):
-                sound = endpointer.push(frame, await self.vad.push(frame))
+                [probability] = await self.vad.push([frame])
+                sound = endpointer.push(frame, probability)
                 if sound is not None and (turn := await self._answer(sound, messages, recording, began)):
                     turns.append(turn)
         except StageError as error:

@@ -96,14 +96,24 @@ class Channel(Generic[T]):
 
     async def receive(self) -> T:
         """The next item; waits for one. Raises ChannelClosed once closed and empty."""
+        return (await self.receive_some(0.0))[0]
+
+    async def receive_some(self, most: float) -> list[T]:
+        """All items that wait, up to ``most`` in the unit of the limit; one at least, which is waited for.
+
+        Raises ChannelClosed once closed and empty.
+        """
         async with self._changed:
             await self._changed.wait_for(lambda: self._closed or bool(self._items))
             if not self._items:
                 raise ChannelClosed(self.name)
-            item = self._pop()
-            self.stats.received += 1
+            least = self._held - most
+            items = [self._pop()]
+            while self._items and self._held - self._size(self._items[0]) >= least:
+                items.append(self._pop())
+            self.stats.received += len(items)
             self._changed.notify_all()
-            return item
+            return items
 
     async def discard(self, unwanted: Callable[[T], bool] = lambda _item: True) -> int:
         """Drop what is queued and unwanted; returns how many items went."""
@@ -123,13 +133,18 @@ class Channel(Generic[T]):
             self._changed.notify_all()
 
     async def __aiter__(self) -> AsyncIterator[T]:
+        async for items in self.batches(0.0):
+            yield items.pop()
+
+    async def batches(self, most: float) -> AsyncIterator[list[T]]:
+        """What ``receive_some`` returns, again and again until closed."""
         while True:
             try:
-                item = await self.receive()
+                items = await self.receive_some(most)
             except ChannelClosed:
                 return
-            yield item
-            del item  # what was taken is the taker's alone, not held here until the next one comes
+            yield items
+            del items  # what was taken is the taker's alone, not held here until the next one comes
 
     def _fits(self, item: T) -> bool:
         return not self._items or self._held + self._size(item) <= self._limit

@@ -25,6 +25,12 @@ KEPT_S = 30
 # A detector's state drifts while nothing is said: after minutes of noise it notices speech half a second late.
 # After so long a quiet it listens afresh.
 AFRESH_S = 2.0
+# Below three steps of a 16-bit sample there is nothing to judge: a microphone that is muted or has its noise taken
+# out. An ear that listens afresh is left alone until there is more.
+SILENT = 1e-4
+# Frames that wait are judged together; more of them in one job would keep other conversations waiting.
+TOGETHER = 8
+TOGETHER_MS = TOGETHER * VAD_FRAME_SAMPLES * 1000 / RATE_HZ
 
 
 class Hearing:
@@ -42,6 +48,7 @@ class Hearing:
         self._gap_s = config.gap_ms / 1000
         self._last_arrival = clock()
         self._quiet_samples = 0
+        self._afresh = True
         self._received = 0
         self._taken = 0
         self._arrivals: deque[tuple[int, float]] = deque(maxlen=4096)
@@ -86,9 +93,9 @@ class Hearing:
 
     async def frames(self) -> AsyncIterator[tuple[Samples, list[VoiceEvent]]]:
         """Frame after frame, each with the voice events that it brought; until closed."""
-        async for chunk in self._inbound:
-            for frame in self._framer.push(self._without_gap(chunk)):
-                probability = await self._probability(frame)
+        async for chunks in self._inbound.batches(TOGETHER_MS):
+            frames = self._framer.push(np.concatenate([self._without_gap(chunk) for chunk in chunks]))
+            async for frame, probability in self._judged(frames):
                 self.kept.push(frame)
                 events = self.listener.push(probability)
                 self._listen_afresh(len(frame))
@@ -132,19 +139,29 @@ class Hearing:
         self._frame_heard.clear()
         await self._frame_heard.wait()
 
-    async def _probability(self, frame: Samples) -> float:
+    async def _judged(self, frames: list[Samples]) -> AsyncIterator[tuple[Samples, float]]:
+        for start in range(0, len(frames), TOGETHER):
+            some = frames[start : start + TOGETHER]
+            for frame, probability in zip(some, await self._probabilities(some), strict=True):
+                yield frame, probability
+
+    async def _probabilities(self, frames: list[Samples]) -> list[float]:
+        silent = self._afresh and all(np.abs(frame).max() < SILENT for frame in frames)
+        if silent:
+            return [0.0] * len(frames)
+        self._afresh = False
         try:
-            return await self._activity.push(frame)
+            return await self._activity.push(frames)
         except StageError as error:
-            log.error("voice activity failed, the frame counts as silence: %s", error)
+            log.error("voice activity failed, %d frames count as silence: %s", len(frames), error)
             self._activity.reset()
-            return 0.0
+            return [0.0] * len(frames)
 
     def _listen_afresh(self, samples: int) -> None:
         self._quiet_samples = self._quiet_samples + samples if self.listener.quiet else 0
         if self._quiet_samples >= AFRESH_S * RATE_HZ:
             self._activity.reset()
-            self._quiet_samples = 0
+            self._quiet_samples, self._afresh = 0, True
 
     def _without_gap(self, chunk: AudioChunk) -> Samples:
         """The chunk, with silence in the place of sound that was dropped before it: positions stay true."""

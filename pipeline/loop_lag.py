@@ -8,21 +8,24 @@ from collections.abc import Callable
 from pipeline.timing import Clock, loop_clock
 
 TICK_S = 0.02
+SELDOM_S = 0.2  # the same percentiles, only later: each tick wakes a processor that may be resting
 MOST_TICKS = 500  # of one stall: ten seconds of it say enough
 
 
-async def run_loop_lag(note: Callable[[float], None], clock: Clock = loop_clock) -> None:
-    """Call ``note`` with the seconds by which each tick was late, 50 ticks a second, until cancelled.
+async def run_loop_lag(
+    note: Callable[[float], None], clock: Clock = loop_clock, *, tick_s: float = TICK_S
+) -> None:
+    """Call ``note`` with the seconds by which each tick was late, until cancelled.
 
-    Ticks stand on a fixed grid and none is left out: a loop that stalls for a second is late for fifty of them,
-    so percentiles of what is noted are those of a call due at any moment. An idle loop is up to 1 ms late, the
-    grain of its timers.
+    Ticks stand on a fixed grid and none is left out: a loop that stalls is late for all that were due in that
+    time, so percentiles of what is noted are those of a call due at any moment. An idle loop is up to 1 ms late,
+    the grain of its timers.
     """
-    due_at = clock() + TICK_S
+    due_at = clock() + tick_s
     while True:
         await asyncio.sleep(due_at - clock())
         late_s = max(0.0, clock() - due_at)
-        ticks = 1 + int(late_s / TICK_S)
+        ticks = 1 + int(late_s / tick_s)
         for tick in range(min(ticks, MOST_TICKS)):
-            note(late_s - tick * TICK_S)
-        due_at += ticks * TICK_S
+            note(late_s - tick * tick_s)
+        due_at += ticks * tick_s

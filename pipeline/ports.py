@@ -6,7 +6,7 @@ the adapter's business (a Worker, a socket). Sound is float32 mono at 16 kHz, sh
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -160,8 +160,8 @@ class Exchange:
 class VoiceActivity(Protocol):
     """Speech probability, frame by frame. One per conversation: it carries state from frame to frame."""
 
-    async def push(self, frame: Samples) -> float:
-        """The probability in [0, 1] that this frame of 512 samples holds speech."""
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        """The probability in [0, 1] of each of the next frames of 512 samples that it holds speech."""
 
     def reset(self) -> None:
         """Forget what was heard."""

@@ -23,7 +23,7 @@ async def words_in(sound: Samples, activity: VoiceActivity, recogniser: Recognis
     ``activity`` has heard nothing else.
     """
     frames = Framer(VAD_FRAME_SAMPLES).push(np.pad(sound, (0, -len(sound) % VAD_FRAME_SAMPLES)))
-    speech = np.array([await activity.push(frame) for frame in frames])
+    speech = np.array([probability for frame in frames for probability in await activity.push([frame])])
     said: list[str] = []
     for start, end in _stretches(speech):
         if speech[start:end].max() >= SPOKEN:

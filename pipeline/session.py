@@ -18,6 +18,7 @@ from pipeline.events import SessionEvent
 from pipeline.floor import Floor
 from pipeline.hearing import Hearing
 from pipeline.history import History
+from pipeline.lull import Lull
 from pipeline.memory import Memory
 from pipeline.ports import LanguageModel, Recogniser, TurnEnd, VoiceActivity
 from pipeline.recorded import words_in
@@ -35,7 +36,7 @@ from pipeline.user_speech import UserSpeech
 # Events and actions are small and are taken at once; these limits only say that nothing can grow.
 MOST_EVENTS = 4_000
 MOST_ACTIONS = 1_000
-TIME_PASSES_S = 0.05
+TIME_PASSES_S, TIME_PASSES_IN_LULLS_S = 0.05, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Session:
 
     def __init__(self, stages: Stages, config: Config, clock: Clock) -> None:
         self.events: Channel[SessionEvent] = Channel("session events", MOST_EVENTS)
+        self.on_lull: Callable[[], None] = lambda: None  # sound may come in larger pieces for a moment
         self._stages = stages
         self._config = config
         self._clock = clock
@@ -90,6 +92,7 @@ class Session:
         self._answering = Answering(desk, self._hearing, stages.speech, config)
         self._requests = ClientRequests(desk, self._hearing, self._user.held, self._answer_aside)
         self._turns = TurnActions(desk, self._user, self._answering, self._requests, self._memory)
+        self._lull = Lull(clock)
         self._tasks: asyncio.TaskGroup | None = None
 
     # --- from outside ---
@@ -191,10 +194,12 @@ class Session:
                 self._user.held.push(frame)
             else:
                 await self._user.push(frame, events)
+            if self._in_lull():
+                self.on_lull()
 
     async def _run_clock(self) -> None:
         while True:
-            await asyncio.sleep(TIME_PASSES_S)
+            await asyncio.sleep(TIME_PASSES_IN_LULLS_S if self._in_lull() else TIME_PASSES_S)
             now = self._clock()
             if not self._requests.detection.push_to_talk:
                 await self._user.on_time(now)
@@ -203,6 +208,10 @@ class Session:
             self._watch_memory()
             if news := self._memory.news():
                 await self.events.send(news)
+
+    def _in_lull(self) -> bool:
+        pressing = self._requests.detection.push_to_talk  # the client may say at any moment that the user is done
+        return self._lull.note(busy=pressing or not self.idle or not self._hearing.listener.quiet)
 
     def _watch_memory(self) -> None:
         """Three seconds in which neither side is heard, and what was said is gone."""

@@ -227,6 +227,7 @@ class Server:
         return None
 
     async def _serve(self, connection: ServerConnection) -> None:
+        assert isinstance(connection, DoorConnection)
         assert connection.request is not None
         if speech.matches(connection.request.path):
             await self._serve_speech(connection)
@@ -245,7 +246,7 @@ class Server:
         finally:
             self._speaking.discard(connection)
 
-    async def _serve_realtime(self, connection: ServerConnection, request: Request) -> None:
+    async def _serve_realtime(self, connection: DoorConnection, request: Request) -> None:
         query = parse_qs(urlsplit(request.path).query)
         if token := query.get("token", [""])[0]:
             await self._held(token, request).take_over(connection, query.get("last", [""])[0])

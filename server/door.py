@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from pipeline.channel import Backlog
@@ -23,6 +22,7 @@ from pipeline.timing import TurnRecord, loop_clock
 from server.extras import extra_event, extra_events
 from server.gate import TRY_LATER
 from server.limits import Pace
+from server.naps import NappingConnection
 from server.outbox import Outbox, OutboxFull
 from server.realtime import RealtimeProtocol
 from server.wishes import grant
@@ -46,7 +46,7 @@ class Parting:
 class _Return:
     """A client that came back: its new connection, the last event it got, and whether that connection is done."""
 
-    connection: ServerConnection
+    connection: NappingConnection
     last_event: str
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -60,7 +60,7 @@ class RealtimeDoor:
 
     def __init__(
         self,
-        connection: ServerConnection,
+        connection: NappingConnection,
         session: Session,
         config: Config,
         wanted: Mapping[str, Any],
@@ -73,6 +73,7 @@ class RealtimeDoor:
         self.token = secrets.token_urlsafe() if "resume" in extras else ""
         self._connection = connection
         self._session = session
+        session.on_lull = lambda: self._connection.nap()  # whichever connection is there by then
         self._limits = config.limits
         self._protocol = RealtimeProtocol(
             model=query.get("model", [config.llm.model])[0],
@@ -131,7 +132,7 @@ class RealtimeDoor:
             if self._return is not None:
                 self._return.done.set()
 
-    async def take_over(self, connection: ServerConnection, last_event: str) -> None:
+    async def take_over(self, connection: NappingConnection, last_event: str) -> None:
         """Go on with the client on another connection; returns once that one is done."""
         if self._return is not None:
             self._return.done.set()
@@ -265,6 +266,8 @@ class RealtimeDoor:
     def _tell(self, sound_ms: float = 0.0) -> None:
         """Queue what the protocol has to say, in its order, whoever made it say so."""
         outgoing, self._protocol.outgoing = self._protocol.outgoing, []
+        if not outgoing:
+            return
         try:
             self._outbox.push(outgoing, sound_ms)
         except OutboxFull as error:

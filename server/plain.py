@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import h11
-from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed
+
+from server.naps import NappingConnection
 
 LARGEST_BODY = 64 * 1024
 Headline = tuple[str, str]
@@ -48,7 +49,7 @@ class PlainResponse:
 Answer = Callable[[PlainRequest], PlainResponse]
 
 
-class DoorConnection(ServerConnection):
+class DoorConnection(NappingConnection):
     """A WebSocket; or, where the first byte is not that of a GET, one plain request and its answer."""
 
     answer: Answer

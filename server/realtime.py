@@ -289,7 +289,7 @@ def _key(item_id: str) -> str:
 
 def _parse(message: str) -> dict[str, Any]:
     try:
-        body = json.loads(message, parse_constant=_no_number)
+        body = _JSON.decode(message)
         if _SURROGATE.search(message):  # half a character is no text that could be sent on
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
@@ -301,6 +301,9 @@ def _parse(message: str) -> dict[str, Any]:
 
 def _no_number(constant: str) -> float:
     raise ValueError(f"{constant} is no JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
 
 
 def _invalid(error: ValidationError) -> ProtocolError:

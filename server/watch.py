@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.loop_lag import run_loop_lag
+from pipeline.loop_lag import SELDOM_S, run_loop_lag
 from pipeline.session import Session
 from pipeline.timing import TurnRecord, loop_clock
 from server.health import ServerState, model_names
@@ -32,7 +32,7 @@ class Watch:
         """Measure how late the event loop is, and test the server while nobody is there; until cancelled."""
         every_s = self._server.config.server.self_test_s
         async with asyncio.TaskGroup() as work:
-            work.create_task(run_loop_lag(self.metrics.note_loop_lag))
+            work.create_task(run_loop_lag(self.metrics.note_loop_lag, tick_s=SELDOM_S))
             if every_s:
                 work.create_task(self.self_test.run(every_s, self._idle))
 

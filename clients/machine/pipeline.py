@@ -41,9 +41,9 @@ class Instant:
         """An ear or a conversation: neither keeps anything."""
         return self
 
-    async def push(self, frame: Samples) -> float:
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
         """Voice activity; see the port."""
-        return 0.95 if np.abs(frame).max(initial=0.0) > LOUD else 0.0
+        return [0.95 if np.abs(frame).max(initial=0.0) > LOUD else 0.0 for frame in frames]
 
     def reset(self) -> None:
         """Voice activity; see the port."""

@@ -11,14 +11,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import psutil
 
-from clients.realtime import RealtimeClient, connect
+from clients.realtime import RATE_HZ, RealtimeClient, connect
 from clients.uplink import open_uplink
 from pipeline.ports import EchoicError
 
 READY_S, SAYS_URL = 300.0, b"Realtime"
-IDLE_S, SETTLE_S = 10.0, 1.0
+IDLE_S, SETTLE_S = 15.0, 5.0  # a server that was just started, or spoken to, is not idle yet
+HISS_LEVEL = 0.001  # a quiet room's noise, root mean square: -60 dB of full scale
+# A turn every ten minutes is no idling, and whoever is to be measured is let in.
+MEASURED = ("--set", "server.self_test_s=0", "--set", "server.full_share=9")
 TURN_S = 120.0
 
 
@@ -53,6 +57,7 @@ class Outside:
     readings_s: list[float]
     empty_share: float
     silent_share: float
+    hissing_share: float
     empty: int
     added: list[int]
     weights: int
@@ -69,12 +74,14 @@ async def look(arguments: Sequence[str], models: Sequence[Path | str], *, starts
     for _ in range(starts - 1):
         async with serving(arguments) as server:
             ready.append(server.ready_s)
-    async with serving(arguments) as server:
+    async with serving([*arguments, *MEASURED]) as server:
         ready.append(server.ready_s)
-        empty_share, silent_share = await _idle_shares(server)
+        await asyncio.sleep(SETTLE_S)
+        empty_share = await server.share_of_a_core(IDLE_S)
+        silent_share, hissing_share = await _idle_share(server, 0.0), await _idle_share(server, HISS_LEVEL)
         empty, added = await _memory_of_sessions(server, sessions)
     weights = sum(path.stat().st_size for path in files)
-    return Outside(ready, readings, empty_share, silent_share, empty, added, weights)
+    return Outside(ready, readings, empty_share, silent_share, hissing_share, empty, added, weights)
 
 
 @asynccontextmanager
@@ -103,12 +110,13 @@ async def _address(process: Process) -> str:
     raise EchoicError("echoic serve ended before it was ready; run it by itself to see why")
 
 
-async def _idle_shares(server: Served) -> tuple[float, float]:
-    """Of a core: without a session, and with one into which silence is sent in real time."""
-    empty = await server.share_of_a_core(IDLE_S)
-    async with connect(server.url) as client, open_uplink(client):
+async def _idle_share(server: Served, level: float) -> float:
+    """Of a core, with one session into which noise of this level is sent in real time, 20 ms a message."""
+    noise = np.random.default_rng(0).normal(0.0, 1.0, round((SETTLE_S + 2 * IDLE_S) * RATE_HZ)) * level
+    async with connect(server.url) as client, open_uplink(client) as uplink:
+        uplink.speak(noise.astype(np.float32))
         await asyncio.sleep(SETTLE_S)
-        return empty, await server.share_of_a_core(IDLE_S)
+        return await server.share_of_a_core(IDLE_S)
 
 
 async def _memory_of_sessions(server: Served, count: int) -> tuple[int, list[int]]:

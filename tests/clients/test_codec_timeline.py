@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,8 @@ CONFIG = CodecConfig(d_model=32, layer=2, compression_ratio=1 / 4, slots=3)
 class LoudIsSpeech:
     """Takes every frame that is not silent for speech."""
 
-    async def push(self, frame: Samples) -> float:
-        return float(np.abs(frame).max() > 0)
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        return [float(np.abs(frame).max() > 0) for frame in frames]
 
     def reset(self) -> None:
         pass

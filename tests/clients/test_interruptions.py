@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,9 @@ class LateEar:
     def __init__(self) -> None:
         self._voiced = 0
 
-    async def push(self, frame: Samples) -> float:
-        self._voiced += bool(np.abs(frame).max() > 0.01)
-        return float(self._voiced >= 4)
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        self._voiced += sum(bool(np.abs(frame).max() > 0.01) for frame in frames)
+        return [float(self._voiced >= 4)] * len(frames)
 
     def reset(self) -> None: ...
 

@@ -147,7 +147,7 @@ def test_the_table_names_the_limit_and_how_it_was_measured() -> None:
 
 
 def test_every_goal_of_the_table_has_a_row() -> None:
-    outside = Outside([4.0], [0.1], 0.001, 0.01, 900_000_000, [50_000_000, 12_000_000], 450_000_000)
+    outside = Outside([4.0], [0.1], 0.001, 0.01, 0.015, 900_000_000, [50_000_000, 12_000_000], 450_000_000)
     told = [
         *rows.decode([0.016], [0.050], INT8, [10e9]),
         rows.batch([240.0], [60.0], 8),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,8 @@ class Loudness:
 
     def reset(self) -> None: ...
 
-    async def push(self, frame: np.ndarray) -> float:
-        return float(np.abs(frame).max() > 0.01)
+    async def push(self, frames: Sequence[np.ndarray]) -> list[float]:
+        return [float(np.abs(frame).max() > 0.01) for frame in frames]
 
 
 class Recogniser:

@@ -7,7 +7,7 @@ words a stretch of sound holds without being told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
@@ -71,11 +71,14 @@ class ScriptedActivity:
     def __init__(self, script: list[Say]) -> None:
         self._script = script
 
-    async def push(self, frame: Samples) -> float:
-        middle = float(frame[len(frame) // 2]) * SCALE / RATE_HZ
-        return 0.95 if any(say.start_s <= middle < say.end_s for say in self._script) else 0.02
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        return [self._probability(frame) for frame in frames]
 
     def reset(self) -> None: ...
+
+    def _probability(self, frame: Samples) -> float:
+        middle = float(frame[len(frame) // 2]) * SCALE / RATE_HZ
+        return 0.95 if any(say.start_s <= middle < say.end_s for say in self._script) else 0.02
 
 
 class ScriptedRecogniser:

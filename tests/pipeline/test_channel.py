@@ -42,6 +42,16 @@ async def test_the_limit_counts_in_the_unit_of_the_size() -> None:
     assert (channel.depth, channel.stats.peak) == (6, 6)
 
 
+async def test_what_waits_can_be_taken_at_once_up_to_so_much() -> None:
+    channel: Channel[str] = Channel("sound", 20, size=len)
+    for item in ("four", "six...", "three", "two"):
+        await channel.send(item)
+    assert await channel.receive_some(10) == ["four", "six..."]
+    assert await channel.receive_some(1) == ["three"]
+    assert await channel.receive_some(10) == ["two"]
+    assert (channel.depth, channel.stats.received) == (0, 4)
+
+
 async def test_an_item_above_the_limit_still_gets_through() -> None:
     channel: Channel[str] = Channel("sound", 2, size=len)
     await channel.send("too long")

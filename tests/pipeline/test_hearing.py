@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from audio.wav import read_recording
 from pipeline.backends.silero import SileroModel
 from pipeline.config import ListenConfig
 from pipeline.frames import SpeechStarted
-from pipeline.hearing import AFRESH_S, Hearing
+from pipeline.hearing import AFRESH_S, TOGETHER, Hearing
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivity
 from pipeline.store import Store
 
@@ -21,16 +22,18 @@ DICE = np.random.default_rng(1)
 
 
 class Ear:
-    """Takes loud frames for speech, and counts how often it was told to listen afresh."""
+    """Takes loud frames for speech, and notes what it judges and how often it was told to listen afresh."""
 
     def __init__(self) -> None:
         self.resets = 0
+        self.judged: list[int] = []  # frames, call by call
 
     def reset(self) -> None:
         self.resets += 1
 
-    async def push(self, frame: Samples) -> float:
-        return float(np.abs(frame).max() > 0.1)
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        self.judged.append(len(frames))
+        return [float(np.abs(frame).max() > 0.1) for frame in frames]
 
 
 async def hear(ear: VoiceActivity, sound: Samples) -> list[SpeechStarted]:
@@ -69,6 +72,31 @@ async def test_a_short_pause_is_no_quiet() -> None:
     ear = Ear()
     await hear(ear, np.concatenate([seconds(1, level=0.5), seconds(AFRESH_S - 0.2)] * 3))
     assert ear.resets == 0
+
+
+async def test_where_there_is_no_sound_at_all_a_fresh_ear_is_left_alone() -> None:
+    ear = Ear()
+    await hear(ear, seconds(AFRESH_S * 3))
+    assert ear.judged == []
+    [start] = await hear(ear, np.concatenate([seconds(AFRESH_S * 3), seconds(1, level=0.5)]))
+    assert start.start == len(seconds(AFRESH_S * 3))
+
+
+async def test_silence_after_sound_is_judged_until_the_ear_listens_afresh() -> None:
+    ear = Ear()
+    await hear(ear, np.concatenate([seconds(0.96, level=0.01), seconds(AFRESH_S * 3)]))
+    assert sum(ear.judged) == pytest.approx(AFRESH_S * FRAMES_A_SECOND, abs=TOGETHER)
+
+
+async def test_sound_that_waits_is_judged_together() -> None:
+    ear = Ear()
+    hearing = Hearing(ListenConfig(), ear, lambda: 0.0)
+    for piece in np.split(seconds(0.96, level=0.5), 48):
+        await hearing.push(piece)
+    await hearing.close()
+    assert len([frame async for frame, _ in hearing.frames()]) == sum(ear.judged) == 30
+    assert max(ear.judged) <= TOGETHER
+    assert len(ear.judged) == 4
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,8 @@ async def words_in(sound: Samples, vad: SileroModel, recogniser: WhisperRecognis
     transcriber.begin(AudioChunk(sound[:0], RATE_HZ))
     texts = []
     for frame in sound[: len(sound) // VAD_FRAME_SAMPLES * VAD_FRAME_SAMPLES].reshape(-1, VAD_FRAME_SAMPLES):
-        events = listener.push(await activity.push(frame))
+        [probability] = await activity.push([frame])
+        events = listener.push(probability)
         transcriber.push(frame, listener.voiced, listener.clear)
         for event in events:
             if isinstance(event, SpeechPaused):

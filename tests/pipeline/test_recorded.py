@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from pipeline.recorded import words_in
 class LoudnessActivity:
     """Speech is what is not silent."""
 
-    async def push(self, frame: Samples) -> float:
-        return min(1.0, float(np.abs(frame).max()))
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        return [min(1.0, float(np.abs(frame).max())) for frame in frames]
 
     def reset(self) -> None: ...
 

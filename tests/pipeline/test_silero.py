@@ -26,33 +26,43 @@ def model() -> Iterator[SileroModel]:
 def speech(store: Store) -> np.ndarray:
     recording = read_recording(store.path("demo-recordings") / "beckett.wav")
     sound = resample(recording.samples, recording.rate_hz, RATE_HZ)[: 4 * RATE_HZ]
-    return sound[: len(sound) // VAD_FRAME_SAMPLES * VAD_FRAME_SAMPLES]
+    return sound[: len(sound) // VAD_FRAME_SAMPLES * VAD_FRAME_SAMPLES].reshape(-1, VAD_FRAME_SAMPLES)
 
 
 @pytest.mark.models
 async def test_frames_one_by_one_equal_the_whole(model: SileroModel, speech: np.ndarray) -> None:
     activity = model.open()
-    stepped = [await activity.push(frame) for frame in speech.reshape(-1, VAD_FRAME_SAMPLES)]
+    stepped = [probability for frame in speech for probability in await activity.push([frame])]
     # The whole-file run silences the end of its last frame while it lines up the contexts: that one differs.
-    np.testing.assert_allclose(stepped[:-1], get_vad_model()(speech).ravel()[:-1], atol=1e-4)
+    np.testing.assert_allclose(stepped[:-1], get_vad_model()(speech.ravel()).ravel()[:-1], atol=1e-4)
     assert max(stepped) > 0.9
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("together", [2, 3, 8])
+async def test_frames_that_come_together_are_judged_as_if_they_came_alone(
+    model: SileroModel, speech: np.ndarray, together: int
+) -> None:
+    alone, at_once = model.open(), model.open()
+    for start in range(0, 40, together):
+        frames = list(speech[start : start + together])
+        assert await at_once.push(frames) == [(await alone.push([frame]))[0] for frame in frames]
 
 
 @pytest.mark.models
 async def test_conversations_do_not_hear_each_other(model: SileroModel, speech: np.ndarray) -> None:
     alone, beside, other = model.open(), model.open(), model.open()
     silence = np.zeros(VAD_FRAME_SAMPLES, np.float32)
-    for frame in speech.reshape(-1, VAD_FRAME_SAMPLES)[:40]:
-        expected = await alone.push(frame)
-        await other.push(silence)
-        assert await beside.push(frame) == expected
+    for frame in speech[:40]:
+        expected = await alone.push([frame])
+        await other.push([silence])
+        assert await beside.push([frame]) == expected
 
 
 async def test_a_frame_of_another_size_is_a_bug_that_is_told(model: SileroModel) -> None:
     with pytest.raises(ValueError, match="512"):
-        await model.open().push(np.zeros(100, np.float32))
+        await model.open().push([np.zeros(100, np.float32)])
 
 
 async def test_silence_is_not_speech(model: SileroModel) -> None:
-    activity = model.open()
-    assert max([await activity.push(np.zeros(VAD_FRAME_SAMPLES, np.float32)) for _ in range(30)]) < 0.2
+    assert max(await model.open().push([np.zeros(VAD_FRAME_SAMPLES, np.float32)] * 30)) < 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,8 +26,8 @@ class Ear:
         self.words = words
         self.fails = False
 
-    async def push(self, frame: Samples) -> float:
-        return 0.95 if frame.any() else 0.02
+    async def push(self, frames: Sequence[Samples]) -> list[float]:
+        return [0.95 if frame.any() else 0.02 for frame in frames]
 
     def reset(self) -> None: ...
 
