@@ -128,7 +128,7 @@ class ServerConfig:
     cert: str = ""
     cert_key: str = ""
     max_sessions: int = 8
-    full_share: float = Field(default=0.6, gt=0)  # of the cores' time; nobody new who would make it more
+    full_share: float = Field(default=0.5, gt=0)  # of the cores' time; nobody new who would make it more
     finish_s: float = 10.0  # a server that stops lets running turns go on for so long, then cuts them
     close_deadline_s: float = 5.0
     self_test_s: float = Field(default=600.0, ge=0)  # how often an idle server asks itself something; 0: never
