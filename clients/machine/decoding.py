@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -35,17 +36,17 @@ QUESTIONS = (
 LAST_WORDS = 2  # of a question, which the recogniser is not sure of before the pause
 
 
-def story(about: str, state: FusedState | None = None) -> Prompt:
+def story(about: str) -> Prompt:
     """A prompt whose reply is long."""
-    return Prompt((SYSTEM, Message("user", f"Tell me a very long story about {about}.")), state=state)
+    return Prompt((SYSTEM, Message("user", f"Tell me a very long story about {about}.")))
 
 
 class Talks:
     """Conversations that are asked for stories again and again, their prompts read once."""
 
-    def __init__(self, model: CausalLM, count: int, state: FusedState | None = None) -> None:
+    def __init__(self, model: CausalLM, count: int) -> None:
         self._conversations = [model.open() for _ in range(count)]
-        self._prompts = [story(ANIMALS[number % len(ANIMALS)], state) for number in range(count)]
+        self._prompts = [story(ANIMALS[number % len(ANIMALS)]) for number in range(count)]
 
     async def step_s(self) -> float:
         """Seconds a token of the first conversation's reply, the first token left out."""
@@ -121,6 +122,26 @@ async def segments_s(model: CausalLM) -> float:
     return took / (len(exchange.words) + len(exchange.reply))
 
 
+def codec_share(model: CausalLM, bare: CausalLM, state: FusedState) -> float:
+    """What a full window adds to a step, as a share: the same tokens, step by step in turn."""
+    assert model.codec is not None
+    ids, decoders = model.prompt_ids(story(ANIMALS[0])), [model.new_decoder(), bare.new_decoder()]
+    decoders[0].inject(model.codec.prepare(state))
+    for decoder in decoders:
+        logits = decoder.forward(ids, [len(ids) - 1])
+    extra, without = [], []
+    for step in range(TOKENS + 1):
+        token, took = int(logits.argmax()), [0.0, 0.0]
+        for one in (0, 1) if step % 2 else (1, 0):
+            began = time.perf_counter()
+            read = decoders[one].forward([token], [0])
+            took[one] = time.perf_counter() - began
+            logits = read if one else logits
+        extra.append(took[0] - took[1])
+        without.append(took[1])
+    return statistics.median(extra[1:]) / statistics.median(without[1:])
+
+
 async def _next_token(stream: AsyncGenerator[Any, None]) -> None:
     async for part in stream:
         if isinstance(part, Token):
@@ -139,7 +160,7 @@ async def measure_language_model(
     """All that is compared, round by round; ``bare`` is the model without its codec."""
     weights = _weights(model, stock)
     state, story_ids = await remembered(model), model.prompt_ids(story(ANIMALS[0]))
-    talks, plain, pauses = Talks(model, sessions), Talks(bare, 1), Pauses(model)
+    talks, pauses = Talks(model, sessions), Pauses(model)
     goes: dict[str, Go] = {
         **_readings(weights),
         "stock": partial(asyncio.to_thread, stock.step_s, story_ids, TOKENS),
@@ -148,10 +169,8 @@ async def measure_language_model(
         "first": pauses.first_token_s,
     }
     if state is not None:
-        remembering = Talks(model, 1, state)
         goes |= {
-            "remembering": remembering.step_s,
-            "bare": plain.step_s,
+            "codec": partial(model.worker.run, codec_share, model, bare, state),
             "segments": partial(segments_s, model),
         }
     values = await interleaved(goes, rounds)
@@ -196,6 +215,6 @@ class LanguageModelFigures:
         told += rows.decode(values["step"], values["stock"], weights, values[weights.reader])
         told.append(rows.batch(values["together"], [1 / step_s for step_s in values["step"]], self.sessions))
         told.append(rows.first_token(values["first"], values["step"]))
-        if "remembering" in values:
-            told.append(rows.codec(values["remembering"], values["bare"], values["segments"]))
+        if "codec" in values:
+            told += rows.codec(values["codec"], values["segments"])
         return told

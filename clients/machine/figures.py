@@ -45,6 +45,11 @@ def median_rate(per_second: Sequence[float], unit: str) -> Figure:
     return Figure(statistics.median(per_second), max(per_second), unit, len(per_second))
 
 
+def median_percent(shares: Sequence[float]) -> Figure:
+    """The median of measured shares, and the lowest."""
+    return Figure(statistics.median(shares) * 100, min(shares) * 100, "%", len(shares))
+
+
 def exactly(value: float, unit: str) -> Figure:
     """What is counted, or measured once."""
     return Figure(value, value, unit)

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clients.machine.figures import Figure, Goal, Ratio, Row, exactly, mean_ms, median_ms, median_rate, p99_ms
+from clients.machine.figures import (
+    Figure,
+    Goal,
+    Ratio,
+    Row,
+    exactly,
+    mean_ms,
+    median_ms,
+    median_percent,
+    median_rate,
+    p99_ms,
+)
 
 if TYPE_CHECKING:
     from clients.machine.served import Outside
@@ -89,19 +100,13 @@ def first_token(firsts: Seconds, steps: Seconds) -> Row:
     )
 
 
-def codec(with_codec: Seconds, without: Seconds, segments: Seconds) -> Row:
-    """What memory costs a token: reading under a state, keeping hidden states, and making segments of them."""
-    pairs = zip(with_codec, without, segments, strict=True)
-    extra, step = median_ms([more - less + making for more, less, making in pairs]), median_ms(without)
-    return Row(
-        "codec, a token",
-        extra,
-        "a step with a full window in view less one of a model loaded without codec, and making segments",
-        "a decode step without",
-        step,
-        Ratio(extra.value / step.value * 100, "%"),
-        Goal(1, "%"),
-    )
+def codec(shares: Sequence[float], segments: Seconds) -> list[Row]:
+    """What memory costs a token of a reply, and what it costs once the reply is over."""
+    how = "keeping states, with a full window in view, less the same token without; token for token in turn"
+    return [
+        Row("codec, a token", median_percent(shares), how, goal=Goal(1, "%")),
+        Row("segments, a token", median_ms(segments), "making them of a message and its reply, after the reply"),
+    ]
 
 
 def updates(took: Seconds, least: Seconds, window_s: float, tick_ms: int) -> list[Row]:

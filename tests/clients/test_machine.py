@@ -72,11 +72,10 @@ def test_the_first_token_is_counted_in_steps() -> None:
     assert row.ratio.unit == "steps"
 
 
-def test_the_codecs_cost_is_that_of_each_round_so_that_a_slow_one_does_not_count_twice() -> None:
-    row = rows.codec([0.0101, 0.0501, 0.0101], [0.010, 0.050, 0.010], [0.0, 0.0, 0.0])
-    assert row.measured.value == pytest.approx(0.1)
-    assert row.ratio is not None
-    assert row.ratio.value == pytest.approx(1)
+def test_the_codecs_cost_a_token_is_a_share_and_segments_are_counted_apart() -> None:
+    share, segments = rows.codec([0.004, 0.002, 0.030], [0.0003])
+    assert (share.measured.value, share.met) == (pytest.approx(0.4), True)
+    assert segments.measured.value == pytest.approx(0.3)
 
 
 def test_an_update_is_a_share_of_its_tick_on_average() -> None:
@@ -154,13 +153,14 @@ def test_every_goal_of_the_table_has_a_row() -> None:
         rows.first_token([0.03], [0.015]),
         *rows.updates([0.03], [0.02], 4, 200),
         rows.final([0.05], [0.04], 3),
-        rows.codec([0.01], [0.01], [0.0]),
+        *rows.codec([0.005], [0.0003]),
         rows.loop_lag([0.001, 0.002], 4),
         rows.overhead([0.004]),
         *rows.outside(outside, 12_000_000, 900),
     ]
     assert [row.what for row in told if row.goal is None] == [
         "recognition, update",
+        "segments, a token",
         "memory, no session",
         "memory, first session",
         "memory, each further session",
