@@ -67,6 +67,13 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, action="append", default=[], metavar="FILE.jsonl", help="dialogues")
     parser.add_argument("--examples", type=int, default=200, metavar="N", help="taken from each data file")
     parser.add_argument("--recall", type=int, default=150, metavar="N", help="recall dialogues with unseen values")
+    parser.add_argument(
+        "--ranked",
+        type=int,
+        default=100,
+        metavar="N",
+        help="replies of each kind that take up a value, to rank it",
+    )
     parser.add_argument("--decay", type=float, default=0.7)
     parser.add_argument(
         "--slots", type=int, action="append", metavar="K", help="judge with so many slots a segment"
@@ -148,16 +155,16 @@ def _eval(args: argparse.Namespace, console: Console) -> int:
 
     if args.record and (args.slots or args.keep):
         raise InputError("--record is for the codec as it is: leave out --slots and --keep")
-    sets = _examples(args, "test", informed=0.0)
+    sets, asked = _examples(args, "test", informed=0.0), {} if args.quick else _asked(args)
     frozen = load_frozen(model_path(args.llm), Path(args.llm).name)
     verdicts = {}
     for path in args.files:
         bound = load(path, frozen.base)
         for slots, keep in itertools.product(args.slots or [None], args.keep or [None]):
             sizes = (f", {slots} slots" if slots else "") + (f", keep {keep:g}" if keep else "")
-            name, asked = f"{path.stem}{sizes}", Questions(args.decay, slots, keep, args.quick)
+            name, questions = f"{path.stem}{sizes}", Questions(args.decay, slots, keep, args.quick)
             with console.status(name) as status:
-                verdicts[name] = judge(frozen, bound, sets, asked, status.update)
+                verdicts[name] = judge(frozen, bound, sets, asked, questions, status.update)
             _print_verdict(console, name, verdicts[name])
         if args.record:
             bound.card["figures"] = verdicts[path.stem].as_dict()
@@ -179,6 +186,16 @@ def _examples(
     if not any(sets.values()):
         raise InputError("nothing to learn or judge from: give --data FILE.jsonl or --recall N")
     return sets
+
+
+def _asked(args: argparse.Namespace) -> dict[str, list[Example]]:
+    """Named sets of examples whose replies all take up a value; none of a kind where there is none."""
+    few = argparse.Namespace(**vars(args) | {"examples": args.ranked, "recall": min(args.recall, args.ranked)})
+    return {
+        name: asked
+        for name, examples in _examples(few, "test", informed=1.0).items()
+        if (asked := [one for one in examples if one.answer])
+    }
 
 
 def model_path(name: str) -> Path | str:

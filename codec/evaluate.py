@@ -51,6 +51,14 @@ class Scores:
         """The 95 % bootstrap interval of a recovery, over the examples."""
         return bootstrap(lambda rows: self.recovery(name, rows), len(self.losses["none"]))
 
+    def ahead(self, name: str, other: str) -> tuple[float, float, float]:
+        """How far one recovery is above another on the same replies, and its paired 95 % bootstrap interval."""
+
+        def by(rows: NDArray[np.intp] | slice) -> float:
+            return self.recovery(name, rows) - self.recovery(other, rows)
+
+        return by(slice(None)), *bootstrap(by, len(self.losses["none"]))
+
     def of_answers(self) -> Scores | None:
         """The same scores by the answers' tokens alone, of the examples that have any; None if none has."""
         held = np.flatnonzero(self.answers["none"]) if self.answers else np.array([], int)

@@ -45,6 +45,8 @@ class Verdict:
         self.recovery[name] = {
             condition: (scores.recovery(condition), *scores.interval(condition)) for condition in conditions
         }
+        texts = [condition for condition in conditions if condition.startswith("text, last")]
+        self.recovery[name] |= {f"state less {text}": scores.ahead("state", text) for text in texts}
         self.by_age[name] = scores.by_age("state")
         self.examples[name] = len(scores.losses["none"])
         self.bytes, self.zeros = scores.bytes, scores.zeros
@@ -89,10 +91,11 @@ def judge(
     frozen: Frozen,
     bound: BoundCodec,
     sets: Mapping[str, Sequence[Example]],
+    asked: Mapping[str, Sequence[Example]],
     questions: Questions,
     report: Callable[[str], None] = lambda step: None,
 ) -> Verdict:
-    """Judge a codec on named sets of examples."""
+    """Judge a codec on named sets of examples, and by how it ranks the values of those ``asked``."""
     codec = bound.codec.resized(questions.slots, questions.keep).to(frozen.model.device)
     injector, prompts = Injector(frozen.model, codec, bound.sink_id), Prompts(frozen.tokenizer)
     verdict = Verdict(codec.config.slots, codec.config.code_dims)
@@ -107,10 +110,13 @@ def judge(
             if not questions.quick:
                 report(f"{name}: text controls")
                 judging.score_texts(usable, scores)
-                report(f"{name}: ranking")
-                states = [judging.states(lesson) for lesson in prepared if lesson]
-                verdict.rank(name, rank(Student(injector), prompts, usable, states, questions.decay))
             verdict.add(name, scores)
+        for name, examples in asked.items():
+            report(f"{name}: ranking")
+            prepared = teacher.prepare(examples)
+            usable = [one for one, lesson in zip(examples, prepared, strict=True) if lesson]
+            states = [judging.states(lesson) for lesson in prepared if lesson]
+            verdict.rank(name, rank(Student(injector), prompts, usable, states, questions.decay))
         if not questions.quick:
             report("overhead")
             verdict.overhead = measure_overhead(injector, _full_window(codec.config), _prompt(prompts))

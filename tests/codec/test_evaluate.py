@@ -33,6 +33,16 @@ def test_the_interval_holds_the_recovery() -> None:
     assert low <= scores([2.5, 5.0]).recovery("state") <= high
 
 
+def test_two_conditions_are_compared_on_the_same_replies() -> None:
+    both = scores([3.0, 4.0])
+    both.losses["text, last 16 tokens"] = np.array([3.5, 5.0])
+    ahead, low, high = both.ahead("state", "text, last 16 tokens")
+    assert (ahead, low, high) == pytest.approx((0.25, 0.25, 0.25))  # a quarter of each reply's loss
+    verdict = Verdict(slots=8, code_dims=36)
+    verdict.add("recall", both)
+    assert verdict.recovery["recall"]["state less text, last 16 tokens"][0] == pytest.approx(0.25)
+
+
 def test_recovery_is_told_by_the_age_of_the_answer() -> None:
     assert scores([2.0, 6.0]).by_age("state") == {0: 1.0, 1: 0.0}
 
