@@ -24,6 +24,7 @@ _VERBS = {
     "path": "print the folder of a model (of the store, unless named)",
     "verify": "read every byte and compare with the pinned SHA-256",
 }
+_PREPARED = "Made of them for quick starts: {} in {}. It may be deleted, and is made again."
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -43,6 +44,8 @@ def run(args: argparse.Namespace, store: Store | None = None) -> int:
     match args.verb:
         case "list":
             console.print(_table(store))
+            if size := store.prepared.bytes:
+                console.print(_PREPARED.format(decimal(size), store.prepared.root), soft_wrap=True)
             return 0
         case "fetch":
             return _fetch(store, args.names or store.names(), console)
@@ -85,6 +88,8 @@ def _verify(store: Store, names: list[str], console: Console) -> int:
         except StoreError as error:
             console.print(str(error), style="red", soft_wrap=True)
             faults += 1
+    for spoilt in store.prepared.verify():
+        console.print(f"deleted, and made again at the next start: {spoilt}", style="yellow", soft_wrap=True)
     return 1 if faults else 0
 
 

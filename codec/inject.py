@@ -10,7 +10,6 @@ of the base model, bit for bit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +21,8 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import DynamicCache
 
-from codec.model import CodecConfig, CodecError, StateCodec
+from codec.model import CodecError, StateCodec
+from codec.placing import placed
 from codec.prefix import (
     CACHE_NAMES,
     KeysValues,
@@ -263,31 +263,3 @@ def _stream(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
 
 def _with_stream(args: tuple[Any, ...], kwargs: dict[str, Any], stream: Tensor) -> Any:
     return (stream, *args[1:]), {name: value for name, value in kwargs.items() if name != "hidden_states"}
-
-
-def placed(states: Sequence[FusedState | None], config: CodecConfig) -> tuple[Tensor, Tensor]:
-    """States, one a row, in their places: slots [B, size * k, c] and log-weights [B, size * k] (-inf: empty)."""
-    slots = torch.zeros(len(states), config.window_slots, config.code_dims)
-    log_weights = torch.full((len(states), config.window_slots), -torch.inf)
-    for row, state in enumerate(states):
-        if state is not None and state.segments:
-            _place(state, slots[row], log_weights[row], config.slots)
-    return slots, log_weights
-
-
-def _place(state: FusedState, slots: Tensor, log_weights: Tensor, per_segment: int) -> None:
-    """Write a state into its row: every age has its own columns, the newest last, empty slots on the left.
-
-    A weight counts relative to the heaviest segment's: the newest slots weigh as much as a token of text.
-    """
-    if len(state.segments) * per_segment > len(slots):
-        raise CodecError(
-            f"{len(state.segments)} segments do not fit a codec trained for a window of"
-            f" {len(slots) // per_segment}: make the window smaller"
-        )
-    heaviest, end = max(state.weights), len(slots)
-    for segment, weight in zip(reversed(state.segments), reversed(state.weights), strict=True):
-        begin = end - len(segment.values)
-        slots[begin:end] = segment.slots
-        log_weights[begin:end] = math.log(weight / heaviest)
-        end -= per_segment

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from pipeline.backends.convert import RECIPES
 from pipeline.ports import InputError, StoreError
+from pipeline.prepared import Prepared
 from pipeline.sources import (
     HubSource,
     Package,
@@ -27,11 +27,9 @@ from pipeline.sources import (
     PinnedFile,
     Progress,
     Source,
-    sha256_of,
     unwatched,
 )
-
-_STAMP = ".echoic.json"
+from pipeline.stamped import check, missing, stamp, stamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +50,6 @@ class Entry:
         return hashlib.sha256("\n".join([*lines, str(self.recipe)]).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file of the store as it was when its model was moved into place."""
-
-    name: str
-    size: int
-    sha256: str
-
-
 class Store:
     """The models under one root, a folder each. Several processes may use one root at once."""
 
@@ -74,21 +63,19 @@ class Store:
         home = environ.get("ECHOIC_HOME")
         return cls((Path(home).expanduser() if home else platformdirs.user_cache_path("echoic")) / "models")
 
+    @property
+    def prepared(self) -> Prepared:
+        """What was made of models' files."""
+        return Prepared(self.root / ".prepared")
+
     def names(self) -> list[str]:
         """The models that the store can hold."""
         return list(self.entries)
 
     def fault(self, name: str) -> str | None:
         """Why the model cannot be used as it is, or None. Looks at names and sizes, not at every byte."""
-        stamped = self._stamped(self._entry(name))
-        if stamped is None:
-            return "not fetched yet"
-        for file in stamped:
-            path = self.root / name / file.name
-            size = path.stat().st_size if path.is_file() else 0
-            if size != file.size:
-                return f"{file.name} has {size} of {file.size} bytes"
-        return None
+        files = stamped(self.root / name, self._entry(name).pins)
+        return "not fetched yet" if files is None else missing(self.root / name, files)
 
     def path(self, name: str) -> Path:
         """The model's folder. Raises StoreError when it is absent or broken, InputError for an unknown name."""
@@ -112,7 +99,7 @@ class Store:
         folder = self.path(name)
         with self._locked(name, progress):
             try:
-                _check(self._stamped(self._entry(name)) or [], folder, progress)
+                check(folder, stamped(folder, self._entry(name).pins) or [], progress)
             except StoreError as error:
                 raise StoreError(f"model {name}: {error}; run: echoic models fetch {name}") from None
 
@@ -121,14 +108,6 @@ class Store:
             return self.entries[name]
         except KeyError:
             raise InputError(f"no model {name!r} in the store; it can hold {', '.join(self.entries)}") from None
-
-    def _stamped(self, entry: Entry) -> list[StoredFile] | None:
-        """What the stamp says is there; None without a stamp for these very pins."""
-        try:
-            stamp = json.loads((self.root / entry.name / _STAMP).read_bytes())
-            return [StoredFile(**file) for file in stamp["files"]] if stamp["pins"] == entry.pins else None
-        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-            return None
 
     @contextmanager
     def _locked(self, name: str, progress: Progress) -> Iterator[None]:
@@ -166,9 +145,7 @@ class Store:
             shutil.rmtree(aside, ignore_errors=True)
 
     def _move(self, made: Path, entry: Entry) -> None:
-        files = [StoredFile(path.name, path.stat().st_size, sha256_of(path)) for path in sorted(made.iterdir())]
-        stamp = {"pins": entry.pins, "files": [asdict(file) for file in files]}
-        (made / _STAMP).write_text(json.dumps(stamp, indent=1))
+        stamp(made, entry.pins)
         place = self.root / entry.name
         if place.exists():
             place.replace(made.parent / "replaced")
@@ -214,7 +191,7 @@ def _fetch_from_any(entry: Entry, folder: Path, progress: Progress) -> None:
     for source in entry.sources:
         try:
             source.fetch(entry.files, folder, progress)
-            _check(entry.files, folder, progress)
+            check(folder, entry.files, progress)
             return
         except StoreError as error:
             refusals.append(str(error))
@@ -222,17 +199,3 @@ def _fetch_from_any(entry: Entry, folder: Path, progress: Progress) -> None:
         f"model {entry.name} cannot be fetched: {'; '.join(refusals)}; "
         f"with a network connection, run: echoic models fetch {entry.name}"
     )
-
-
-def _check(files: Sequence[PinnedFile | StoredFile], folder: Path, progress: Progress) -> None:
-    """Delete the files whose SHA-256 is wrong, and raise StoreError that names them."""
-    wrong, done, total = [], 0, sum(file.size for file in files)
-    for file in files:
-        found = sha256_of(folder / file.name)
-        done += file.size
-        progress("verifying", done, total)
-        if found != file.sha256:
-            (folder / file.name).unlink()
-            wrong.append(f"{file.name} had a wrong SHA-256 and is deleted: expected {file.sha256}, found {found}")
-    if wrong:
-        raise StoreError("; ".join(wrong))

@@ -10,17 +10,21 @@ from pipeline.backends.batching import IN_TURN, TOGETHER, Steps
 from pipeline.backends.bfloat16 import bfloat16_pays
 from pipeline.backends.cached_sequence import common
 from pipeline.backends.causal_conversation import CausalConversation
-from pipeline.backends.chat_template import SENTENCE_ENDS, ChatTemplate
+from pipeline.backends.chat_template import ChatTemplate
 from pipeline.backends.decoders import Decoder, StockDecoder, forward_in_turn
 from pipeline.backends.guesses import NO_GUESSES, Guesses
+from pipeline.backends.lean_llama import LeanLlama
+from pipeline.backends.loaded_model import load
 from pipeline.config import MemoryConfig
 from pipeline.cores import Cores
 from pipeline.ports import InputError, Prompt
+from pipeline.prepared import Prepared
 from pipeline.worker import Worker
 
 if TYPE_CHECKING:
     import torch
 
+    from codec.binding import BaseModel
     from codec.memory import EchoicMemory
     from pipeline.backends.batching import Forward
     from pipeline.backends.model_codec import ModelCodec
@@ -71,35 +75,32 @@ class CausalLM:
         decoder: str = "auto",
         memory: MemoryConfig | None = None,
         guesses: bool = True,
+        prepared: Prepared | None = None,
     ) -> None:
         """Load the weights. Raises InputError when there is no such model or it cannot chat.
 
         ``decoder``: "lean" (int8, Llama-shaped models on a processor), "stock", or "auto" for lean where it fits.
         ``memory``: what to remember turns by; None for text alone. ``guesses``: whether to make any.
+        ``prepared``: where the packed weights of a folder are kept for the next start.
         """
         import torch
-        import transformers
 
-        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         torch.set_num_threads(threads)
-        try:
-            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(source))
-            model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(source), dtype="auto")
-        except (OSError, ValueError) as error:
-            why = str(error).splitlines()[0]
-            raise InputError(
-                f"language model {source}: no store entry, folder or hub id of a model ({why})"
-            ) from error
-        if not self.tokenizer.chat_template:
-            raise InputError(f"language model {source}: its tokenizer has no chat template; use an instruct model")
-        self.template = ChatTemplate(self.tokenizer)
-        self.stop_ids = _stop_ids(self.tokenizer, model)
-        self.closing_ids = sorted(self.stop_ids | _sentence_end_ids(self.tokenizer))
         self.device = _pick_device(device)
-        computing = self._prepare(model, decoder, dtype, threads, memory)
+        lean = self.device.type == "cpu" and (decoder == "lean" or (decoder == "auto" and dtype == "auto"))
+        loaded = load(source, lean=lean, prepared=prepared)
+        self.tokenizer, self.template = loaded.tokenizer, ChatTemplate(loaded.tokenizer)
+        self.stop_ids, self.closing_ids = loaded.stop_ids, loaded.closing_ids
+        if isinstance(loaded.model, LeanLlama):
+            computing = _lean(loaded.model, loaded.base, memory)
+        elif decoder == "lean":
+            raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
+        else:
+            chosen = _pick_dtype(dtype, self.device, loaded.model.config.hidden_size)
+            computing = _stock(loaded.model.to(self.device, chosen), loaded.base, threads, memory)
         self.new_decoder, self.codec = computing.new_decoder, computing.codec
         self.rows_at_once = computing.rows_at_once
-        self.guesses = Guesses.for_model(self._name, self.rows_at_once - 1) if guesses else NO_GUESSES
+        self.guesses = Guesses.for_model(loaded.name, self.rows_at_once - 1) if guesses else NO_GUESSES
         self.worker = Worker("llm", cores if self.device.type == "cpu" else None, computing.cores)
         limits = IN_TURN if computing.forward is forward_in_turn else TOGETHER
         self.steps = Steps(self.worker, computing.forward, limits)
@@ -134,34 +135,31 @@ class CausalLM:
         """End the worker; the weights go when nothing refers to them."""
         self.worker.close()
 
-    def _prepare(
-        self, model: Any, decoder: str, dtype: str, threads: int, memory: MemoryConfig | None
-    ) -> _Computing:
-        """Bring the weights into the form they are computed with."""
-        from pipeline.backends.lean_llama import LeanLlama
-        from pipeline.backends.model_codec import ModelCodec, find_codec
-
-        bound = find_codec(model, self._name, memory) if memory else None
-        fits = self.device.type == "cpu" and LeanLlama.supports(model)
-        if decoder == "lean" and not fits:
-            raise InputError("the lean decoder takes Llama-shaped models on a processor; use llm.decoder=stock")
-        if fits and (decoder == "lean" or (decoder == "auto" and dtype == "auto")):
-            lean = LeanLlama(model)
-            codec = ModelCodec(lean, bound, memory) if bound and memory else None
-            return _Computing((codec or lean).open, lean.forward, 1, codec, lean.rows_at_once)
-        chosen = _pick_dtype(dtype, self.device, model.config.hidden_size)
-        stock = model.to(self.device, chosen).eval().requires_grad_(False)
-        codec = ModelCodec(stock, bound, memory) if bound and memory else None
-        new_decoder = codec.open if codec else lambda: StockDecoder(stock)
-        return _Computing(new_decoder, forward_in_turn, threads, codec)
-
-    @property
-    def _name(self) -> str:
-        return Path(self.tokenizer.name_or_path).name
-
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
         return ids
+
+
+def _lean(model: LeanLlama, base: BaseModel, memory: MemoryConfig | None) -> _Computing:
+    from pipeline.backends.injection import LeanInjection
+    from pipeline.backends.model_codec import ModelCodec, find_codec
+
+    codec = None
+    if memory and (bound := find_codec(base, memory)):
+        codec = ModelCodec(LeanInjection(model, bound.codec, bound.sink_id), bound, memory)
+    return _Computing((codec or model).open, model.forward, 1, codec, model.rows_at_once)
+
+
+def _stock(model: Any, base: BaseModel, threads: int, memory: MemoryConfig | None) -> _Computing:
+    from pipeline.backends.model_codec import ModelCodec, find_codec
+
+    model.eval().requires_grad_(False)
+    if memory and (bound := find_codec(base, memory)):
+        from pipeline.backends.stock_injection import StockInjection
+
+        codec = ModelCodec(StockInjection(model, bound.codec, bound.sink_id), bound, memory)
+        return _Computing(codec.open, forward_in_turn, threads, codec)
+    return _Computing(lambda: StockDecoder(model), forward_in_turn, threads, None)
 
 
 def _pick_device(device: str) -> torch.device:
@@ -187,16 +185,3 @@ def _pick_dtype(dtype: str, device: torch.device, width: int) -> torch.dtype:
         return torch.bfloat16
     a_few_layers = [torch.randn(4 * width, width) for _ in range(16)]
     return torch.bfloat16 if bfloat16_pays(a_few_layers, 1) else torch.float32
-
-
-def _sentence_end_ids(tokenizer: Any) -> frozenset[int]:
-    pieces = tokenizer.batch_decode([[one] for one in range(len(tokenizer))])
-    return frozenset(
-        one for one, text in enumerate(pieces) if text.strip() and not text.strip(SENTENCE_ENDS + " \n")
-    )
-
-
-def _stop_ids(tokenizer: Any, model: Any) -> frozenset[int]:
-    configured = model.generation_config.eos_token_id
-    ids = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
-    return frozenset(one for one in ids if one is not None)

@@ -1,4 +1,4 @@
-"""A codec on the two decoders: decoders that keep the states a codec reads, and states made ready for them."""
+"""A codec on a decoder: decoders that keep the states a codec reads, and states made ready for them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import torch
 
-from codec.inject import Injection, Injector, placed
 from codec.model import StateCodec
+from codec.placing import placed
 from codec.window import FusedState
-from pipeline.backends.decoders import Decoder, StockDecoder
+from pipeline.backends.decoders import Decoder
 from pipeline.backends.lean_llama import LeanDecoder, LeanLlama, Slots
 from pipeline.ports import InputError
 
@@ -22,21 +22,6 @@ class StateInjection(Protocol):
 
     def prepare(self, state: FusedState) -> Any:
         """A state made ready for such a decoder; None for an empty one."""
-
-
-class StockInjection:
-    """By hooks on a transformers model."""
-
-    def __init__(self, model: Any, codec: StateCodec, sink_id: int) -> None:
-        self._injector = Injector(model, codec.to(model.device), sink_id)
-
-    def open(self) -> StockDecoder:
-        """A decoder that is called through the hooks."""
-        return StockDecoder(self._injector.model, self._injector)
-
-    def prepare(self, state: FusedState) -> Injection | None:
-        """The slots, run through the upper layers."""
-        return self._injector.prepare([state])
 
 
 class LeanInjection:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -53,15 +53,18 @@ class Slots:
 class LeanLlama:
     """The packed weights of one model; ``open`` gives each conversation its decoder."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, weights: Weights, embedding: Floats) -> None:
+        self.weights, self.embedding = weights, embedding
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
         """Pack a transformers Llama model, which is not needed afterwards."""
         config, layers = model.config, model.model.layers
         width = config.hidden_size // config.num_attention_heads
         exponents = np.arange(0, width, 2, dtype=np.float32) / width
         attentions, mlps = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
-        self.embedding = _floats(model.model.embed_tokens)
         packed = partial(pack, tiled=True)
-        self.weights = Weights(
+        weights = Weights(
             norm_before=np.stack([_floats(layer.input_layernorm) for layer in layers]),
             qkv=packed([_fused(one.q_proj, one.k_proj, one.v_proj) for one in attentions]),
             out=packed([_floats(one.o_proj) for one in attentions]),
@@ -75,6 +78,7 @@ class LeanLlama:
             kv_heads=config.num_key_value_heads,
             epsilon=config.rms_norm_eps,
         )
+        return cls(weights, _floats(model.model.embed_tokens))
 
     @staticmethod
     def supports(model: Any) -> bool:

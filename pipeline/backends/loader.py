@@ -80,6 +80,7 @@ def load_language_model(config: Config, store: Store, cores: Cores | None = None
         cores=cores,
         memory=config.memory,
         guesses=llm.guesses,
+        prepared=store.prepared,
     )
 
 

@@ -14,21 +14,19 @@ from codec.memory import EchoicMemory, Said, SegmentEncoder
 from codec.model import CodecError
 from codec.window import FusedState, SegmentState, StateWindow
 from pipeline.backends.decoders import Decoder
-from pipeline.backends.injection import LeanInjection, StateInjection, StockInjection
-from pipeline.backends.lean_llama import LeanLlama
+from pipeline.backends.injection import StateInjection
 from pipeline.config import MemoryConfig
 from pipeline.ports import InputError
 
 log = logging.getLogger(__name__)
 
 
-def find_codec(model: Any, model_id: str, config: MemoryConfig) -> BoundCodec | None:
-    """The codec for a transformers model as it was loaded; None where there is none and none is needed.
+def find_codec(base: BaseModel, config: MemoryConfig) -> BoundCodec | None:
+    """The codec for a model; None where there is none and none is needed.
 
     Raises InputError where private mode has nothing to remember by, and for a codec of another model.
     """
     try:
-        base = BaseModel.of(model, model_id)
         bound = load(Path(config.codec).expanduser() if config.codec else weights_for(base), base)
     except CodecError as error:
         if config.mode == "echoic" or config.codec:
@@ -43,11 +41,9 @@ def find_codec(model: Any, model_id: str, config: MemoryConfig) -> BoundCodec | 
 class ModelCodec:
     """One codec on one set of weights; what computes runs in the model's own thread."""
 
-    def __init__(self, weights: Any, bound: BoundCodec, config: MemoryConfig) -> None:
-        """``weights``: a LeanLlama, or a transformers model."""
-        self._bound, self._config = bound, config
-        attach = LeanInjection if isinstance(weights, LeanLlama) else StockInjection
-        self._injection: StateInjection = attach(weights, bound.codec, bound.sink_id)
+    def __init__(self, injection: StateInjection, bound: BoundCodec, config: MemoryConfig) -> None:
+        """``injection``: how the codec reaches the weights."""
+        self._bound, self._config, self._injection = bound, config, injection
         self._encoder = SegmentEncoder(bound.codec.encoder)
 
     def new_memory(self) -> EchoicMemory:

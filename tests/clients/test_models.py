@@ -8,6 +8,7 @@ import pytest
 
 from clients import models
 from pipeline.ports import StoreError
+from pipeline.prepared import Form
 from pipeline.store import Store
 from tests.pipeline.shelf import CONTENT, Closed, Folder, tiny
 
@@ -76,3 +77,20 @@ def test_verify_fails_for_a_spoilt_model_and_says_which_file(
     spoilt.write_bytes(spoilt.read_bytes()[::-1])
     assert models_command("verify") == 1
     assert "config.json had a wrong SHA-256" in capsys.readouterr().out
+
+
+def test_what_was_made_for_quick_starts_is_told_and_verified(
+    models_command: Command, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = store.prepared.keep(store.fetch("tiny"), Form("doubled", 1), lambda folder: mark(folder, "whole"))
+    assert made is not None
+    models_command("list")
+    assert "Made of them for quick starts: " in capsys.readouterr().out
+    mark(made, "spoil")
+    assert models_command("verify", "tiny") == 0
+    assert "deleted, and made again at the next start: tiny.doubled: mark" in capsys.readouterr().out
+    assert store.prepared.bytes == 0
+
+
+def mark(folder: Path, text: str) -> None:
+    (folder / "mark").write_text(text)

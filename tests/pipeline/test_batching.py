@@ -25,7 +25,7 @@ from pipeline.backends.readers import LEAD_TOKENS, PromptReader, ReplyReader
 from pipeline.worker import Worker
 from tests.pipeline.tiny_llama import a_state, tiny_codec, tiny_llama
 
-LEAN = LeanLlama(tiny_llama())
+LEAN = LeanLlama.of(tiny_llama())
 INJECTION = LeanInjection(LEAN, tiny_codec(), 3)
 BEGIN = 2  # where the last message begins, and with it the state
 STOP_IDS = frozenset({7})

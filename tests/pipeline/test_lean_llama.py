@@ -31,20 +31,20 @@ def last_logits(decoder, pieces: list[list[int]]) -> torch.Tensor:
 
 
 def test_it_computes_what_the_stock_model_computes_but_for_rounding(tiny: LlamaForCausalLM) -> None:
-    lean, stock = last_logits(LeanLlama(tiny).open(), [IDS]), last_logits(StockDecoder(tiny), [IDS])
+    lean, stock = last_logits(LeanLlama.of(tiny).open(), [IDS]), last_logits(StockDecoder(tiny), [IDS])
     assert cosine_similarity(lean, stock).item() > 0.999
 
 
 @pytest.mark.parametrize("cut", [1, 2, 7, 15])
 def test_a_prompt_read_in_pieces_gives_the_same_bits_as_the_whole(tiny: LlamaForCausalLM, cut: int) -> None:
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     whole = last_logits(weights.open(), [IDS])
     assert torch.equal(last_logits(weights.open(), [IDS[:cut], IDS[cut:]]), whole)
     assert torch.equal(last_logits(weights.open(), [[one] for one in IDS]), whole)
 
 
 def test_what_was_cropped_leaves_no_trace(tiny: LlamaForCausalLM) -> None:
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     decoder = weights.open()
     decoder.forward([*IDS[:4], 99, 98, 97], [6])
     decoder.crop(4)
@@ -52,7 +52,7 @@ def test_what_was_cropped_leaves_no_trace(tiny: LlamaForCausalLM) -> None:
 
 
 def test_the_cache_grows_without_changing_a_bit(tiny: LlamaForCausalLM) -> None:
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     long = (IDS * (GROW_TOKENS // len(IDS) + 2))[: GROW_TOKENS + 20]
     grown = last_logits(weights.open(), [long[: GROW_TOKENS - 3], long[GROW_TOKENS - 3 :]])
     assert torch.equal(grown, last_logits(weights.open(), [long]))
@@ -110,7 +110,7 @@ def with_codec(model: LlamaForCausalLM) -> tuple[Injector, StateCodec]:
 
 def test_with_a_state_it_computes_what_the_stock_model_computes_but_for_rounding(tiny: LlamaForCausalLM) -> None:
     injector, codec = with_codec(tiny)
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     decoder = weights.open(room=9)
     decoder.inject(LeanInjection(weights, codec, IDS[0]).prepare(a_state()))
     lean, plain = last_logits(decoder, [IDS]), last_logits(weights.open(), [IDS])
@@ -123,7 +123,7 @@ def test_with_a_state_it_computes_what_the_stock_model_computes_but_for_rounding
 
 @pytest.mark.parametrize("cut", [1, 7, 15])
 def test_with_a_state_pieces_give_the_same_bits_as_the_whole(tiny: LlamaForCausalLM, cut: int) -> None:
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     slots = LeanInjection(weights, with_codec(tiny)[1], IDS[0]).prepare(a_state())
     whole, pieces = weights.open(room=9), weights.open(room=9)
     for decoder in (whole, pieces):
@@ -132,7 +132,7 @@ def test_with_a_state_pieces_give_the_same_bits_as_the_whole(tiny: LlamaForCausa
 
 
 def test_with_an_empty_window_it_is_the_base_model_bit_for_bit(tiny: LlamaForCausalLM) -> None:
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     injection = LeanInjection(weights, with_codec(tiny)[1], IDS[0])
     decoder = weights.open(room=9, tap=1)
     decoder.inject(injection.prepare(a_state()))
@@ -144,7 +144,7 @@ def test_with_an_empty_window_it_is_the_base_model_bit_for_bit(tiny: LlamaForCau
 
 def test_the_tap_gives_what_the_stock_model_computes_there_but_for_rounding(tiny: LlamaForCausalLM) -> None:
     injector, _ = with_codec(tiny)
-    decoder = LeanLlama(tiny).open(tap=1)
+    decoder = LeanLlama.of(tiny).open(tap=1)
     decoder.forward(IDS, [0])
     with injector.active(None) as tap:
         StockDecoder(tiny).forward(IDS, [0])
@@ -154,7 +154,7 @@ def test_the_tap_gives_what_the_stock_model_computes_there_but_for_rounding(tiny
 
 
 def test_what_is_wiped_is_zero_in_every_buffer(tiny: LlamaForCausalLM) -> None:
-    weights = LeanLlama(tiny)
+    weights = LeanLlama.of(tiny)
     decoder = weights.open(room=9, tap=1)
     decoder.inject(LeanInjection(weights, with_codec(tiny)[1], IDS[0]).prepare(a_state()))
     decoder.forward((IDS * 20)[: GROW_TOKENS + 20], [0])

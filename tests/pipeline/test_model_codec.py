@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from codec.binding import BaseModel
 from codec.window import FusedState
 from pipeline.backends.causal_conversation import CausalConversation
 from pipeline.backends.causal_lm import CausalLM
@@ -148,20 +149,20 @@ def memory_of(conversation: CausalConversation) -> list[torch.Tensor]:
 
 
 def test_a_model_without_a_codec_remembers_by_text_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    assert find_codec(a_model(), "a-model", MemoryConfig()) is None
+    assert find_codec(BaseModel.of(a_model(), "a-model"), MemoryConfig()) is None
     assert "replies remember by text alone" in caplog.text
     assert len(caplog.records) == 1
 
 
 def test_private_mode_without_a_codec_for_the_model_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(InputError, match=r"memory\.mode=echoic: no codec .* train one with `echoic codec train`"):
-        find_codec(a_model(), "a-model", MemoryConfig("echoic"))
+        find_codec(BaseModel.of(a_model(), "a-model"), MemoryConfig("echoic"))
 
 
 def test_a_codec_of_another_model_is_refused_with_both_sides_named() -> None:
     path = Path(__file__).parents[2] / "codec" / "weights" / "smollm2-135m-instruct.safetensors"
     with pytest.raises(InputError, match=r"trained on smollm2-135m-instruct .* the model is a-model"):
-        find_codec(a_model(), "a-model", MemoryConfig(codec=str(path)))
+        find_codec(BaseModel.of(a_model(), "a-model"), MemoryConfig(codec=str(path)))
 
 
 def a_model() -> LlamaForCausalLM:
