@@ -20,6 +20,7 @@ from clients import models
 from clients.clip import Visit
 from clients.hearing import AUDIBLE_LEVEL, Reply, mix_down, play_back
 from clients.measure import ClipResult
+from clients.opening import open_server
 from clients.options import add_model_options, config_from
 from clients.realtime import RATE_HZ, RealtimeClient, connect
 from clients.recordings import Recording
@@ -95,14 +96,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _demo(config: Config, store: Store, screen: Screen) -> Transcript:
-    from server.app import Server
-
     began = loop_clock()
     screen.say("Echoic: speech in, speech out, on this machine", "bold")
     async with AsyncExitStack() as stack:
         with screen.console.status("loading models"):
             readings = _readings(store.path("demo-recordings"))
-            server = await stack.enter_async_context(Server(config, store=store))
+            server = await open_server(stack, config, store)
             questions = await _questions(server.voice)
         screen.say(f"ready in {loop_clock() - began:.1f} s", "dim")
         screen.say("Readings: human voices. Questions: the built-in voice, which is synthetic.")

@@ -17,6 +17,7 @@ from audio.soundcard import SoundCard, choose_both, open_card
 from clients import models
 from clients.keys import TalkKey, key_presses
 from clients.microphone import Gate
+from clients.opening import open_server
 from clients.options import add_model_options, config_from
 from clients.realtime import RATE_HZ
 from clients.resuming import connect_resuming
@@ -107,14 +108,12 @@ async def _server_url(args: argparse.Namespace, console: Console) -> AsyncIterat
     if args.url:
         yield args.url
         return
-    from server.app import Server
-
     config, store = config_from(args), Store.default(os.environ)
     if any(store.fault(name) for name in store.names()):
         models.run(argparse.Namespace(verb="fetch", names=[]), store)
     async with AsyncExitStack() as stack:
         with console.status("loading models"):
-            server = await stack.enter_async_context(Server(config, store=store))
+            server = await open_server(stack, config, store)
         yield server.realtime_url
 
 

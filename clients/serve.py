@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from clients.opening import open_server
 from clients.options import add_model_options, config_from
 from pipeline.config import Config
+from pipeline.store import Store
 
 if TYPE_CHECKING:
     from server.keys import Keys
@@ -62,14 +64,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(config: Config, keys: Keys, console: Console) -> None:
-    from server.app import Server
-
     stopped = asyncio.Event()
     with suppress(NotImplementedError):  # Windows has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with AsyncExitStack() as stack:
         with console.status("loading models"):
-            server = await stack.enter_async_context(Server(config, keys=keys))
+            server = await open_server(stack, config, Store.default(os.environ), keys)
         web = server.url.replace("ws", "http", 1)
         speech = f"{server.url}/text-to-speech/{config.speech.voice}/multi-stream-input"
         console.print(f"Page       {web.removesuffix('v1')}", soft_wrap=True)

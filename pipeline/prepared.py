@@ -11,13 +11,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from filelock import FileLock
 
 from pipeline.ports import StoreError
 from pipeline.sources import Progress, unwatched
 from pipeline.stamped import check, missing, stamp, stamped
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,18 @@ class Prepared:
         files = stamped(place, _pins(source, form))
         return None if files is None or missing(place, files) else place
 
+    def recall(self, source: Path, form: Form, read: Callable[[Path], T]) -> T | None:
+        """What ``read`` makes of what is there; None where there is nothing, or nothing that can be read."""
+        place = self.find(source, form)
+        if place is None:
+            return None
+        try:
+            return read(place)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("%s is prepared anew: %s cannot be read (%s)", source, place, error)
+            shutil.rmtree(place, ignore_errors=True)
+            return None
+
     def keep(self, source: Path, form: Form, make: Callable[[Path], object]) -> Path | None:
         """Have it made, into an empty folder, unless it is there. None where the disk does not take it."""
         place = self._place(source, form)
@@ -51,10 +65,6 @@ class Prepared:
         except OSError as error:
             log.warning("%s starts slowly: nothing can be kept in %s (%s)", source, self.root, error)
             return None
-
-    def drop(self, source: Path, form: Form) -> None:
-        """Delete what was made."""
-        shutil.rmtree(self._place(source, form), ignore_errors=True)
 
     def verify(self, progress: Progress = unwatched) -> list[str]:
         """Read every byte; what has changed since it was made is deleted, and named."""

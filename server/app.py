@@ -18,9 +18,10 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from pipeline.backends.loader import Models, load_models
+from pipeline.backends.loader import Loading, Models, begin_loading
 from pipeline.channel import Backlog
 from pipeline.config import Config
+from pipeline.interpreter import starting
 from pipeline.ports import EchoicError, InputError
 from pipeline.session import Session, Stages
 from pipeline.socket_log import socket_log
@@ -36,7 +37,7 @@ from server.listening import encryption, listen
 from server.page import Page
 from server.plain import DoorConnection
 from server.status import StatusPages
-from server.voices.hibari import HibariVoice
+from server.voices.hibari import HibariVoice, voice_of
 from server.warm_up import warm_up
 from server.watch import Watch
 
@@ -56,7 +57,9 @@ class Server:
         store: Store | None = None,
         models: Models | None = None,
         voice: HibariVoice | None = None,
+        loading: Loading | None = None,
     ) -> None:
+        """``loading``: models that were begun to be loaded for this server."""
         self.config = config
         self._keys = keys or Keys()
         self._gate = Gate(self._keys, config.server.origins, config.limits.sessions_per_key)
@@ -65,6 +68,7 @@ class Server:
         self.watch = Watch(self)
         self._status = StatusPages(self.watch, self._gate)
         self._store = store
+        self._loading = loading
         self._given_models = models
         self._given_voice = voice
         self._models: Models | None = models
@@ -139,8 +143,8 @@ class Server:
         secured = encryption(settings.cert, settings.cert_key)
         taken = listen(settings.host, settings.port)
         try:
-            await asyncio.to_thread(self._load)
-            await warm_up(self.models, self.voice, self.config.llm.instructions)
+            with starting():
+                await self._load()
             # The replies' own way to the voice: never through the door, its keys, its limits or its TLS.
             self._inner = await serve(self._serve_inner, "127.0.0.1", 0, compression=None, logger=socket_log())
             self._socket = await self._open_door(taken, secured)
@@ -195,13 +199,25 @@ class Server:
             self._inner.close()
             await self._inner.wait_closed()
 
-    def _load(self) -> None:
-        self._models = self._given_models or load_models(self.config, self._store or Store.default(os.environ))
-        # With another speech server its voices are not ours; the socket here speaks with the built-in one.
-        name = "heart" if self.config.speech.url else self.config.speech.voice
-        self._voice = self._given_voice or HibariVoice(
-            name, self._models.cores, private=self.config.memory.mode == "echoic"
-        )
+    async def _load(self) -> None:
+        """Models and voice, side by side, each run once: the first user does not pay for what is made then."""
+        store = self._store or Store.default(os.environ)
+        if self._given_models is None:
+            self._loading = self._loading or begin_loading(self.config, store)
+        outcomes = await asyncio.gather(self._load_models(), self._load_voice(), return_exceptions=True)
+        for failure in filter(None, outcomes):  # all that was loaded beside it is there now, to be closed
+            raise failure
+
+    async def _load_models(self) -> None:
+        if self._loading is not None:
+            self._models = await asyncio.wrap_future(self._loading.models)
+        await warm_up(self.models, self.config.llm.instructions)
+
+    async def _load_voice(self) -> None:
+        if self._given_voice is None:
+            cores = self._loading.cores if self._loading else self.models.cores
+            self._voice = await asyncio.to_thread(voice_of, self.config, cores)
+        await self.voice.load()
 
     def _unload(self) -> None:
         if self._models is not None and self._given_models is None:

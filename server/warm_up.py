@@ -8,16 +8,14 @@ import numpy as np
 
 from pipeline.backends.loader import Models
 from pipeline.ports import RATE_HZ, Message, Prompt
-from server.voices.hibari import HibariVoice
 
 
-async def warm_up(models: Models, voice: HibariVoice, instructions: str) -> None:
+async def warm_up(models: Models, instructions: str) -> None:
     """Run every model once."""
     silence = np.zeros(RATE_HZ, np.float32)
     conversation = models.language_model.open()
     prompt = Prompt((Message("system", instructions), Message("user", "")), open=True)
     async with asyncio.TaskGroup() as work:
-        work.create_task(voice.load())
         work.create_task(models.turn_end.judge(silence))
         work.create_task(models.recogniser.recognise(silence))
         work.create_task(conversation.prefill(prompt))

@@ -6,6 +6,7 @@ Loading with transformers and packing takes ten times as long as mapping what wa
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from pipeline.backends.lean_kernels import Weights
 from pipeline.backends.lean_llama import LeanLlama
 from pipeline.backends.plain_tokenizer import PlainTokenizer
 from pipeline.backends.tiles import usable
+from pipeline.backends.torch_defaults import DEFAULT_TYPE
 from pipeline.ports import InputError
 from pipeline.prepared import Form, Prepared
 
@@ -51,8 +53,7 @@ class LoadedModel:
         mapped.write(self.model.weights, folder)
         np.save(folder / _EMBEDDING, self.model.embedding)
         self.tokenizer.write(folder)
-        stops = sorted(self.stop_ids)
-        about = {"stop_ids": stops, "closing_ids": self.closing_ids, "base": asdict(self.base)}
+        about = asdict(replace(self, model=None, tokenizer=None)) | {"stop_ids": sorted(self.stop_ids)}
         (folder / _ABOUT).write_text(json.dumps(about))
 
 
@@ -61,45 +62,34 @@ def load(source: Path | str, *, lean: bool, prepared: Prepared | None) -> Loaded
 
     Raises InputError when there is no such model or it cannot chat.
     """
-    if lean and prepared and isinstance(source, Path) and (kept := _kept(source, prepared)):
+    if lean and prepared and isinstance(source, Path) and (kept := prepared.recall(source, _form(), _read)):
         return kept
     stock = _stock(source)
     if not lean or not LeanLlama.supports(stock.model):
         return stock
     packed = replace(stock, model=LeanLlama.of(stock.model))
+    del stock
+    gc.collect()  # while models are loaded nobody else does
     if prepared is None or not isinstance(source, Path):
         return packed
-    if (plain := PlainTokenizer.of(stock.tokenizer)) is None:
+    if (plain := PlainTokenizer.of(packed.tokenizer)) is None:
         log.warning("%s starts slowly: its tokenizer or its chat template takes transformers", source)
         return packed
     prepared.keep(source, _form(), replace(packed, tokenizer=plain).write)
-    return _kept(source, prepared) or packed
+    return prepared.recall(source, _form(), _read) or packed
 
 
 def _form() -> Form:
     return Form("lean-tiles" if usable() else "lean", VERSION)
 
 
-def _kept(source: Path, prepared: Prepared) -> LoadedModel | None:
-    """What an earlier start has kept; None where there is nothing that can be used."""
-    folder = prepared.find(source, _form())
-    if folder is None:
-        return None
-    try:
-        return _read(folder, source.name)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        log.warning("%s is prepared anew: %s cannot be read (%s)", source, folder, error)
-        prepared.drop(source, _form())
-        return None
-
-
-def _read(folder: Path, name: str) -> LoadedModel:
+def _read(folder: Path) -> LoadedModel:
     from codec.binding import BaseModel
 
     about = json.loads((folder / _ABOUT).read_bytes())
     embedding = np.asarray(np.load(folder / _EMBEDDING, mmap_mode="c"))
     return LoadedModel(
-        name,
+        about["name"],
         LeanLlama(mapped.read(Weights, folder), embedding),
         PlainTokenizer.read(folder),
         frozenset(about["stop_ids"]),
@@ -116,7 +106,8 @@ def _stock(source: Path | str) -> LoadedModel:
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(source))
-        model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(source), dtype="auto")
+        with DEFAULT_TYPE:
+            model: Any = transformers.AutoModelForCausalLM.from_pretrained(str(source), dtype="auto")
     except (OSError, ValueError) as error:
         why = str(error).splitlines()[0]
         raise InputError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from pipeline.backends.causal_lm import CausalLM
 from pipeline.backends.chat_endpoint import PREFIX, ChatEndpoint
 from pipeline.backends.silero import SileroModel
 from pipeline.backends.smart_turn import SmartTurn
+from pipeline.backends.torch_defaults import DEFAULT_TYPE
 from pipeline.backends.whisper import WhisperRecogniser
 from pipeline.config import Config
 from pipeline.cores import Cores
+from pipeline.interpreter import starting
 from pipeline.ports import InputError
 from pipeline.store import Store
 
@@ -34,27 +36,51 @@ class Models:
             model.close()
 
 
-def load_models(config: Config, store: Store) -> Models:
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """Models on their way, in a thread of their own; their cores are there already."""
+
+    cores: Cores
+    models: Future[Models]
+
+
+def begin_loading(config: Config, store: Store) -> Loading:
+    """Load what the configuration names; the models come as they do from ``load_models``."""
+    cores, pool = Cores(os.cpu_count() or 1), ThreadPoolExecutor(1, "echoic-loading")
+    loading = Loading(cores, pool.submit(load_models, config, store, cores))
+    pool.shutdown(wait=False)
+    # Before whoever waits imports anything else: imports side by side take longer than one after the other.
+    import torch  # noqa: F401
+
+    return loading
+
+
+def load_models(config: Config, store: Store, cores: Cores | None = None) -> Models:
     """Load what the configuration names. Raises StoreError or InputError saying which model and what to do."""
-    cores = Cores(os.cpu_count() or 1)
-    models = Models(
-        cores=cores,
-        vad=SileroModel(),
-        turn_end=SmartTurn(store.path("smart-turn-v3.2") / "smart-turn-v3.2-cpu.onnx", cores=cores),
-        recogniser=WhisperRecogniser(
+    cores = cores or Cores(os.cpu_count() or 1)
+    with starting(), ThreadPoolExecutor(1, "echoic-loading-asr") as pool:
+        recogniser = pool.submit(_load_recogniser, config, store, cores)
+        models = Models(
+            cores=cores,
+            vad=SileroModel(),
+            turn_end=SmartTurn(store.path("smart-turn-v3.2") / "smart-turn-v3.2-cpu.onnx", cores=cores),
+            language_model=load_language_model(config, store, cores),
+            recogniser=recogniser.result(),
+        )
+    if config.memory.mode == "echoic" and isinstance(models.language_model, CausalLM):
+        _keep_no_words(models.language_model, models.recogniser)
+    return models
+
+
+def _load_recogniser(config: Config, store: Store, cores: Cores) -> WhisperRecogniser:
+    with DEFAULT_TYPE:
+        return WhisperRecogniser(
             source_of(config.asr.model, store),
             threads=config.asr.threads,
             language=config.asr.language or None,
             cores=cores,
-        ),
-        language_model=load_language_model(config, store, cores),
-    )
-    if config.memory.mode == "echoic" and isinstance(models.language_model, CausalLM):
-        _keep_no_words(models.language_model, models.recogniser)
-    # What is loaded stays: the collector need not walk it again, which would stop the audio for 0.2 s.
-    gc.collect()
-    gc.freeze()
-    return models
+            prepared=store.prepared,
+        )
 
 
 def _keep_no_words(language_model: CausalLM, recogniser: WhisperRecogniser) -> None:

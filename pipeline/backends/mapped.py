@@ -6,10 +6,14 @@ A mapped file costs nothing until it is used, and its memory is the system's to 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
+
+from pipeline.prepared import Form, Prepared
 
 W = TypeVar("W", bound=tuple[Any, ...])
 
@@ -27,6 +31,16 @@ def read(kind: type[W], folder: Path) -> W:
     """The named tuple of this kind that was written. Raises OSError, ValueError or KeyError where it was not."""
     weights: W = _mapped(kind, folder, "", json.loads((folder / _NUMBERS).read_bytes()))
     return weights
+
+
+def kept(kind: type[W], source: Path, form: Form, prepared: Prepared | None, make: Callable[[], W]) -> W:
+    """What an earlier start made of a model's folder; where it made nothing, what ``make`` makes now."""
+    if prepared and (found := prepared.recall(source, form, partial(read, kind))) is not None:
+        return found
+    made = make()
+    if prepared:
+        prepared.keep(source, form, partial(write, made))
+    return made
 
 
 def _write(weights: Any, folder: Path, prefix: str, numbers: dict[str, float]) -> None:

@@ -9,6 +9,7 @@ cut where it begins to (a passing hypothesis) or decoded again with the rest of 
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
@@ -24,10 +25,11 @@ from pipeline.backends.ctranslate2_weights import UnknownWeightsError
 from pipeline.backends.repetition import without_repetition
 from pipeline.backends.stage import failing_as
 from pipeline.backends.whisper_decoder import Question, WhisperDecoder, Written
-from pipeline.backends.whisper_ear import FRAME_SAMPLES, WhisperEar, as_storage
+from pipeline.backends.whisper_ear import FRAME_SAMPLES, WhisperEar, as_storage, own_encoder
 from pipeline.backends.whisper_tokens import with_first_merge, word_ends
 from pipeline.cores import Cores
 from pipeline.ports import RATE_HZ, TRUSTED_LOGPROB, Hypothesis, InputError, Samples
+from pipeline.prepared import Prepared
 from pipeline.worker import Worker
 
 STAGE = "speech recognition"
@@ -100,21 +102,26 @@ class WhisperRecogniser:
         device: str = "auto",
         language: str | None = "en",
         cores: Cores | None = None,
+        prepared: Prepared | None = None,
     ) -> None:
         """Load a local folder or a hub id: int8 on a CPU, float16 on a GPU unless told otherwise.
 
-        ``language``: None to detect it in every stretch of sound. Raises InputError where there is no such model
-        or no such language.
+        ``language``: None to detect it in every stretch of sound. ``prepared``: where packed weights are kept for
+        the next start. Raises InputError where there is no such model or no such language.
         """
         if device == "auto":
             device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
         compute_type = compute_type or ("int8" if device == "cpu" else "float16")
         self._tokenizers: dict[str, Tokenizer] = {}
         try:
-            self.whisper: Any = WhisperModel(
-                str(source), device=device, compute_type=compute_type, cpu_threads=threads, num_workers=LANES
-            )
-            self.whisper.hf_tokenizer = with_first_merge(self.whisper.hf_tokenizer)
+            folder = Path(source if Path(source).is_dir() else download_model(str(source)))
+            options = {"compute_type": compute_type, "cpu_threads": threads, "num_workers": LANES}
+            with ThreadPoolExecutor(2, "echoic-loading-asr") as pool:
+                encoder = pool.submit(own_encoder, folder, threads) if device == "cpu" else None
+                loading = pool.submit(_ctranslate2, folder, device=device, **options)
+                own = device == "cpu" and compute_type == "int8"
+                self.decoder = _own_decoder(folder, prepared) if own else None
+                self.whisper: Any = loading.result()
             self._language = language if self.whisper.model.is_multilingual else "en"
             self._tokenizer(self._language or "en")
         except (OSError, ValueError, RuntimeError) as error:
@@ -124,11 +131,14 @@ class WhisperRecogniser:
             ) from error
         # A GPU encodes the whole window in a few milliseconds: nothing to save, nothing to guard against.
         self._whole_windows = device != "cpu"
-        folder = Path(source if Path(source).is_dir() else download_model(str(source), local_files_only=True))
-        self.ear = WhisperEar(self.whisper, folder, threads, whole_windows=self._whole_windows)
-        self.decoder = None
-        if self.ear.silence is not None and compute_type == "int8":
-            self.decoder = self._own_decoder(folder, self.ear.silence[0])
+        self.ear = WhisperEar(
+            self.whisper,
+            folder,
+            encoder.result() if encoder else None,
+            threads,
+            whole_windows=self._whole_windows,
+            prepared=prepared,
+        )
         self.worker = Worker("asr", cores if device == "cpu" else None, threads, LANES)
 
     async def recognise(
@@ -192,17 +202,6 @@ class WhisperRecogniser:
         logprob = sum(segment.avg_logprob for segment in segments) / len(segments)
         return Hypothesis(text, logprob, padded=True)
 
-    def _own_decoder(self, folder: Path, silence: Samples) -> WhisperDecoder | None:
-        """The decoder that can take a guess, its loops compiled; None where the weights are of another kind."""
-        try:
-            decoder = WhisperDecoder(folder)
-        except UnknownWeightsError as error:
-            log.warning("words that were heard before are decoded again: %s", error)
-            return None
-        tokenizer = self._tokenizer(self._language or "en")
-        decoder.write(silence, Question(tokenizer, [*tokenizer.sot_sequence, tokenizer.no_timestamps], 0, 2))
-        return decoder
-
     def question(self, encoded: Any, seconds: float, asked: Asked) -> Question:
         """What the decoder begins with, for so many seconds of sound."""
         language = self._language or self._detected(encoded)
@@ -264,6 +263,23 @@ class WhisperRecogniser:
                 self.whisper.hf_tokenizer, multilingual, task="transcribe", language=language
             )
         return self._tokenizers[language]
+
+
+def _ctranslate2(folder: Path, **options: Any) -> WhisperModel:
+    whisper = WhisperModel(str(folder), **options)
+    whisper.hf_tokenizer = with_first_merge(whisper.hf_tokenizer)
+    return whisper
+
+
+def _own_decoder(folder: Path, prepared: Prepared | None) -> WhisperDecoder | None:
+    """The decoder that can take a guess, its loops compiled; None where the weights are of another kind."""
+    try:
+        decoder = WhisperDecoder(folder, prepared)
+    except UnknownWeightsError as error:
+        log.warning("words that were heard before are decoded again: %s", error)
+        return None
+    decoder.warm_up()
+    return decoder
 
 
 def without_second_telling(answer: _Answer, known: str) -> _Answer:

@@ -25,7 +25,8 @@ from faster_whisper.tokenizer import Tokenizer
 from pipeline.backends.bfloat16 import bfloat16_pays
 from pipeline.backends.kernels import Floats
 from pipeline.backends.whisper_kernels import Memory, Weights, predict, read
-from pipeline.backends.whisper_weights import DecoderWeights
+from pipeline.backends.whisper_weights import decoding
+from pipeline.prepared import Prepared
 
 USUAL_FRAMES = 150  # 3 s of sound
 # A token in a pass costs a third of a pass of its own.
@@ -59,13 +60,21 @@ class Written:
 class WhisperDecoder:
     """One model's decoder; may be used from several threads."""
 
-    def __init__(self, folder: Path) -> None:
-        """Load a CTranslate2 model. Raises UnknownWeightsError where it is of another kind."""
-        weights, config = DecoderWeights(folder), json.loads((folder / "config.json").read_text())
-        self._weights = weights.packed()
-        self._ear = _Ear(*weights.cross(), weights.heads)
+    def __init__(self, folder: Path, prepared: Prepared | None = None) -> None:
+        """Load a CTranslate2 model. Raises UnknownWeightsError where it is of another kind.
+
+        ``prepared``: where its packed weights are kept for the next start.
+        """
+        loaded, config = decoding(folder, prepared), json.loads((folder / "config.json").read_text())
+        self._weights = loaded.weights
+        self._ear = _Ear(loaded.cross_weight, loaded.cross_bias, loaded.weights.heads)
         self._never: list[int] = config.get("suppress_ids", [])
         self._never_first: list[int] = config.get("suppress_ids_begin", [])
+
+    def warm_up(self) -> None:
+        """Have the loops compiled, or fetched from where an earlier process left them."""
+        heard = self._ear.hear(np.zeros((USUAL_FRAMES, self._weights.positions.shape[1]), np.float32))
+        predict(_Passes(self._weights, heard, 1).read([0]), self._weights)
 
     def takes(self, question: Question) -> bool:
         """Whether there is a text to write, and as many positions as it may take."""

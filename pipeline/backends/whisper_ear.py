@@ -5,19 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ctranslate2
 import numpy as np
-import torch
 from faster_whisper import WhisperModel
 from faster_whisper.audio import pad_or_trim
 
+from pipeline.backends import mapped
 from pipeline.backends.ctranslate2_weights import UnknownWeightsError
 from pipeline.backends.kernels import Floats
-from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder, has_tiles
 from pipeline.backends.whisper_weights import EncoderWeights
 from pipeline.ports import RATE_HZ, Samples
+from pipeline.prepared import Form, Prepared
+
+if TYPE_CHECKING:
+    from pipeline.backends.whisper_encoder import WhisperEncoder
 
 WINDOW_FRAMES = 3000  # of features, 10 ms each; the encoder makes one of two
 FRAME_SAMPLES = RATE_HZ // 50  # of sound, in one frame of the encoder's output
@@ -25,22 +28,43 @@ SLACK_SAMPLES = RATE_HZ
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
 
+# The own encoder's library compiles a plan for every number of frames that it meets, which takes longer than to
+# encode them: so they come in multiples of this, and the usual ones are met when the model is loaded.
+STEP_FRAMES = 32
+
 _callers = threading.local()
 log = logging.getLogger(__name__)
+
+
+class _Silence(NamedTuple):
+    """The encoder's output of a window without a sound, ``[1, frames, width]``."""
+
+    encoded: Floats
 
 
 class WhisperEar:
     """One model's encoder: CTranslate2's, or on a processor with tiles for bfloat16 its own."""
 
-    def __init__(self, whisper: WhisperModel, folder: Path, threads: int, *, whole_windows: bool) -> None:
-        """``threads``: how many each caller computes with."""
+    def __init__(
+        self,
+        whisper: WhisperModel,
+        folder: Path,
+        own: WhisperEncoder | None,
+        threads: int,
+        *,
+        whole_windows: bool = False,
+        prepared: Prepared | None = None,
+    ) -> None:
+        """``own``: what encodes instead of CTranslate2. ``threads``: how many each caller computes with."""
         self._whisper: Any = whisper
+        self._own = own
         self._threads = threads
         self._whole_windows = whole_windows
-        _compute_with(threads)
-        self._own = None if whole_windows else self._own_encoder(folder)
         # A window of silence, encoded; None where every window is a whole one.
-        self.silence: Floats | None = None if whole_windows else self._through(self._level(WINDOW_FRAMES))
+        self.silence: Floats | None = None
+        if not whole_windows:
+            form = Form(f"silence-{'own' if own else self._whisper.model.compute_type}", 1)
+            self.silence = mapped.kept(_Silence, folder, form, prepared, self._new_silence).encoded
 
     def encode(self, sound: Samples) -> Any:
         """The encoder's output ``[1, frames of 20 ms, width]``: an array, or on a GPU what lies there."""
@@ -63,21 +87,29 @@ class WhisperEar:
             return self._own.encode(features)
         return np.array(self._whisper.encode(features), np.float32)
 
+    def _new_silence(self) -> _Silence:
+        _compute_with(self._threads)
+        return _Silence(self._through(self._level(WINDOW_FRAMES)))
+
     def _level(self, frames: int) -> Floats:
         bands = self._whisper.feature_extractor.mel_filters.shape[0]
         return np.full((bands, frames), SILENCE_LEVEL, np.float32)
 
-    def _own_encoder(self, folder: Path) -> WhisperEncoder | None:
-        """The encoder in bfloat16, where the processor has tiles for it and the weights are known."""
-        if not has_tiles():
-            return None
-        try:
-            own = WhisperEncoder(EncoderWeights(folder))
-        except UnknownWeightsError as error:
-            log.warning("sound is encoded by CTranslate2: %s", error)
-            return None
-        own.warm_up()
-        return own
+
+def own_encoder(folder: Path, threads: int) -> WhisperEncoder | None:
+    """The encoder in bfloat16, where the processor has tiles for it and the weights are known."""
+    from pipeline.backends.whisper_encoder import WhisperEncoder, has_tiles
+
+    if not has_tiles():
+        return None
+    _compute_with(threads)
+    try:
+        own = WhisperEncoder(EncoderWeights(folder))
+    except UnknownWeightsError as error:
+        log.warning("sound is encoded by CTranslate2: %s", error)
+        return None
+    own.warm_up()
+    return own
 
 
 def as_storage(encoded: Any) -> ctranslate2.StorageView:
@@ -90,6 +122,8 @@ def _compute_with(threads: int) -> None:
 
     torch has a number for each thread that has computed, and one for those to come: both are set at once.
     """
+    import torch
+
     if getattr(_callers, "threads", 0) != threads:
         for_others = torch.get_num_threads()
         torch.set_num_threads(threads)

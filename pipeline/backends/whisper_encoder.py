@@ -13,11 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from pipeline.backends.kernels import Floats
+from pipeline.backends.whisper_ear import STEP_FRAMES
 from pipeline.backends.whisper_weights import EncoderWeights
 
-# The library compiles a plan for every number of frames that it meets, which takes longer than to encode them: so
-# they come in multiples of this, and the usual ones are met when the model is loaded.
-STEP_FRAMES = 32
 USUAL_FRAMES = 256  # 4 s of sound and the silence after it
 MOST_USUAL_FRAMES = 448
 # torch lays weights out anew at every call, which for a few seconds of sound costs as much as the product. The
@@ -43,18 +41,24 @@ class WhisperEncoder:
         self._heads = weights.heads
 
     def warm_up(self) -> None:
-        """Meet the usual lengths, in a thread that computes with as many threads as later ones."""
+        """Meet the usual lengths, in a thread that computes with as many threads as later ones.
+
+        Plans are for shapes, which are the same in every layer.
+        """
         for frames in range(2 * STEP_FRAMES, MOST_USUAL_FRAMES + 1, STEP_FRAMES):
-            self.encode(np.zeros((self._bands, 2 * frames), np.float32))
+            self._through(np.zeros((self._bands, 2 * frames), np.float32), self._layers[:1])
 
     def encode(self, features: Floats) -> Floats:
         """``features [bands, 2 frames]`` of 10 ms as ``[1, frames, width]``."""
+        return self._through(features, self._layers)
+
+    def _through(self, features: Floats, layers: list[_Layer]) -> Floats:
         with torch.inference_mode():
             x = torch.from_numpy(features).T.bfloat16()
             for stride, convolution in enumerate(self._convolutions, start=1):
                 x = convolution.bent(_threes(x, stride))
             x = x + self._positions[: len(x)]
-            for layer in self._layers:
+            for layer in layers:
                 x = layer.through(x, self._heads)
             encoded: Floats = self._norm(x)[None].numpy()
             return encoded

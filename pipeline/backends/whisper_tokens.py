@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 
@@ -28,10 +27,8 @@ def with_first_merge(tokenizer: Any) -> Any:
     Without it " the" is encoded as two tokens that the model never wrote there, and what it is told it wrote
     before confuses it.
     """
-    specification = json.loads(tokenizer.to_str())
-    merges = specification["model"]["merges"]
-    first = ["Ġ", "t"] if isinstance(merges[0], list) else "Ġ t"
-    if first in merges or "Ġt" not in specification["model"]["vocab"]:
+    before, opening, merges = tokenizer.to_str().partition('"merges":[')
+    first = '["Ġ","t"]' if merges.startswith("[") else '"Ġ t"'
+    if first in merges or tokenizer.token_to_id("Ġt") is None:
         return tokenizer
-    merges.insert(0, first)
-    return type(tokenizer).from_str(json.dumps(specification))
+    return type(tokenizer).from_str(f"{before}{opening}{first},{merges}")

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.backends import mapped
 from pipeline.backends.ctranslate2_weights import UnknownWeightsError, read_weights
 from pipeline.backends.dot_products import LANES
 from pipeline.backends.kernels import Floats, pack
 from pipeline.backends.whisper_kernels import Linear, Norm, Weights
+from pipeline.prepared import Form, Prepared
 
 SPECIFICATION, REVISION = "WhisperSpec", 3
+FORM = Form("whisper-decoder", 1)
+
+
+class Decoding(NamedTuple):
+    """What a decoder computes with: weights, and those to every layer's keys and values of what was heard."""
+
+    weights: Weights
+    cross_weight: Floats
+    cross_bias: Floats
+
+
+def decoding(folder: Path, prepared: Prepared | None) -> Decoding:
+    """A model's decoder, from what an earlier start has kept, or for the next. Raises UnknownWeightsError."""
+    return mapped.kept(Decoding, folder, FORM, prepared, lambda: DecoderWeights(folder).decoding())
 
 
 class _Variables:
@@ -66,6 +82,10 @@ class DecoderWeights(_Variables):
         embedding = self._variable("decoder/embeddings/weight")
         if embedding.dtype not in (np.float16, np.float32) or embedding.shape[1] % LANES:
             raise UnknownWeightsError(f"{folder}: {embedding.dtype} weights of width {embedding.shape[1]}")
+
+    def decoding(self) -> Decoding:
+        """All that the decoder computes with."""
+        return Decoding(self.packed(), *self.cross())
 
     def packed(self) -> Weights:
         """The weights of all that is computed token by token."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audio.format import ms_to_samples, samples_to_ms
+from pipeline.config import Config
 from pipeline.cores import Cores
 from pipeline.ports import InputError, Samples, Speech, StageError
 from pipeline.worker import Worker, WorkerBusy
@@ -117,6 +118,13 @@ class HibariVoice:
     def _weight(self, word: str) -> float:
         """How long the word takes, in average phonemes."""
         return self._count(self._engine, _readable(word)) + _PAUSE_WEIGHT * (word[-1] in ",;:—")
+
+
+def voice_of(config: Config, cores: Cores) -> HibariVoice:
+    """The voice that the configuration names. Raises InputError where there is none of that name."""
+    # With another speech server its voices are not ours; the socket here speaks with the built-in one.
+    name = "heart" if config.speech.url else config.speech.voice
+    return HibariVoice(name, cores, private=config.memory.mode == "echoic")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from audio.resample import resample
 from audio.wav import read_recording
 from pipeline.backends.whisper import WhisperRecogniser
+from pipeline.backends.whisper_weights import FORM, decoding
 from pipeline.ports import RATE_HZ, Hypothesis, Samples
+from pipeline.prepared import Prepared
 from pipeline.store import Store
 
 pytestmark = pytest.mark.models
@@ -72,3 +76,14 @@ async def test_a_guess_right_or_wrong_changes_nothing(
     cut = recordings["two_cities"][: int(4.7 * RATE_HZ)]
     heard: list[Hypothesis] = [await recogniser.recognise(cut, prefix=prefix, guess=one) for one in ("", guess)]
     assert heard[0] == heard[1]
+
+
+def test_the_next_start_decodes_with_the_same_weights(store: Store, tmp_path: Path) -> None:
+    folder, prepared = store.path("whisper-base"), Prepared(tmp_path)
+    made, kept = decoding(folder, prepared), decoding(folder, prepared)
+    assert prepared.find(folder, FORM) is not None
+    for one, other in zip(made.weights.qkv.weight, kept.weights.qkv.weight, strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(made.weights.head.values, kept.weights.head.values)
+    assert np.array_equal(made.cross_weight, kept.cross_weight)
+    assert made.weights.heads == kept.weights.heads

@@ -8,8 +8,8 @@ from faster_whisper import WhisperModel
 
 from audio.resample import resample
 from audio.wav import read_recording
-from pipeline.backends import whisper_ear
-from pipeline.backends.whisper_ear import WhisperEar, as_storage
+from pipeline.backends import whisper_encoder
+from pipeline.backends.whisper_ear import WhisperEar, as_storage, own_encoder
 from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder, has_tiles
 from pipeline.backends.whisper_weights import EncoderWeights
 from pipeline.ports import RATE_HZ
@@ -43,8 +43,9 @@ def test_it_encodes_as_float32_does_up_to_rounding(store: Store, whisper: Whispe
 def test_without_tiles_ctranslate2_encodes(
     store: Store, whisper: WhisperModel, sound: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whisper_ear, "has_tiles", lambda: False)
-    ear = WhisperEar(whisper, store.path("whisper-base"), 1, whole_windows=False)
+    monkeypatch.setattr(whisper_encoder, "has_tiles", lambda: False)
+    folder = store.path("whisper-base")
+    ear = WhisperEar(whisper, folder, own_encoder(folder, 1), 1)
     encoded = ear.encode(sound)
     assert encoded.shape[1] % STEP_FRAMES == 0
     assert np.array_equal(np.array(as_storage(encoded)), encoded)
@@ -53,7 +54,8 @@ def test_without_tiles_ctranslate2_encodes(
 def test_silence_fills_the_window_behind_what_was_heard(
     store: Store, whisper: WhisperModel, sound: np.ndarray
 ) -> None:
-    ear = WhisperEar(whisper, store.path("whisper-base"), 1, whole_windows=False)
+    folder = store.path("whisper-base")
+    ear = WhisperEar(whisper, folder, own_encoder(folder, 1), 1)
     encoded = ear.encode(sound)
     whole = ear.in_silence(encoded)
     assert whole.shape[1] == 1500
