@@ -9,8 +9,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pipeline.backends.compiler import njit
 
 Words = NDArray[np.int64]
 PLACES = 4  # a processor's prefetchers follow several streams faster than one

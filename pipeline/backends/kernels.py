@@ -10,17 +10,14 @@ are exact in any order, so a token's result cannot depend on how many others wer
 
 from __future__ import annotations
 
-import platform
 from typing import NamedTuple
 
-import llvmlite.binding
-import numba
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pipeline.backends.compiler import FAST, njit
 from pipeline.backends.dot_products import FOUR_ROWS, ONE_ROWS, four_tokens, one_token
-from pipeline.backends.tiles import fits, in_tiles, multiply_tiles, usable
+from pipeline.backends.tiles import fits, in_tiles, multiply_tiles, place_in_tiles, usable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int8] | NDArray[np.int16]
@@ -32,14 +29,6 @@ STREAMS = 4
 # With many tokens, so much of the weights is read from memory once and then for every token from the core's cache.
 BLOCK_BYTES = 2**18
 TOGETHER = 4
-# The order of float sums is the compiler's choice, made once: every row runs through the same code.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
-
-if platform.machine() in ("x86_64", "AMD64"):
-    # LLVM keeps to half of the vector width on processors that had to slow down for the whole.
-    numba.config.CPU_NAME = llvmlite.binding.get_host_cpu_name()  # type: ignore[attr-defined]
-    features = llvmlite.binding.get_host_cpu_features().flatten()
-    numba.config.CPU_FEATURES = f"{features},-prefer-256-bit"  # type: ignore[attr-defined]
 
 
 class Packed(NamedTuple):
@@ -64,6 +53,15 @@ def pack(layers: list[Floats], *, tiled: bool = False) -> Packed:
 def _pack(weight: Floats) -> tuple[NDArray[np.int8], Floats]:
     scales = np.maximum(np.abs(weight).max(axis=1) / WEIGHT_LEVELS, 1e-12).astype(np.float32)
     return np.rint(weight / scales[:, None]).astype(np.int8), scales
+
+
+@njit(nogil=True, cache=True)
+def unpack_row(weight: Packed, layer: int, row: int, out: Floats) -> None:
+    """``out [columns]``: one row of a layer's weights."""
+    values, scale = weight.values[layer], weight.scales[layer, row]
+    for column in range(len(out)):
+        at = place_in_tiles(row, column, len(out)) if weight.tiled else row * len(out) + column
+        out[column] = values.ravel()[at] * scale
 
 
 @njit(nogil=True, cache=True)
@@ -145,6 +143,16 @@ def _largest(x: Floats) -> np.float32:
 
 
 @njit(nogil=True, cache=True)
+def highest(x: Floats) -> np.float32:
+    """The largest number, found in vectors: flipped below zero, floats are ordered like their bits."""
+    bits, largest = x.view(np.int32), np.int32(np.iinfo(np.int32).min)
+    for place in range(len(bits)):
+        largest = max(largest, bits[place] ^ ((bits[place] >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+    largest = np.int32(largest)
+    return np.int32(largest ^ ((largest >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+
+
+@njit(nogil=True, cache=True)
 def attend(
     queries: Floats, seen: tuple[int, int], keys: Floats, values: Floats, log_weights: Floats, out: Floats
 ) -> None:
@@ -180,7 +188,7 @@ def _look(query: Floats, keys: Floats, log_weights: Floats, shares: Floats) -> N
     shares *= root
     for position in range(len(log_weights)):
         shares[position] += log_weights[position]
-    largest, total = shares.max(), np.float32(0)
+    largest, total = highest(shares), np.float32(0)
     for position in range(positions):
         shares[position] = exponential(shares[position] - largest)
     for position in range(positions):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, njit, types  # type: ignore[attr-defined]
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pipeline.backends.kernels import FAST, Floats, Packed, attend, exponential, project
+from pipeline.backends.compiler import FAST, njit
+from pipeline.backends.kernels import Floats, Packed, attend, exponential, project
 
 Indexes = NDArray[np.int64]
 

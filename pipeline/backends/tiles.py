@@ -16,11 +16,12 @@ from typing import Any
 import llvmlite.binding
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from pipeline.backends.compiler import njit
 from pipeline.backends.prefetch import LINE, prefetch
 
 Floats = NDArray[np.float32]
@@ -28,10 +29,11 @@ Integers = NDArray[np.int8] | NDArray[np.int16]
 
 TILE_TOKENS, TILE_ROWS, TILE_COLUMNS = 8, 16, 64
 STRIPS = 4  # of TILE_ROWS weight rows each, multiplied side by side
+TILED_ROWS = STRIPS * TILE_ROWS  # weights come in multiples of these, and of the columns
 COMPILED = bool(llvmlite.binding.get_host_cpu_features().get("amx-int8")) and platform.machine() == "x86_64"
 
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
-_BYTE, _INT64 = ir.IntType(8), ir.IntType(64)
+BYTE, INT64 = ir.IntType(8), ir.IntType(64)
 _X, _WEIGHT = STRIPS, STRIPS + 1  # the tiles behind those of the sums
 # Palette 1; then for each tile the bytes in a row, from byte 16 on, and the rows, from byte 48 on.
 LAYOUT = np.frombuffer(bytes([1] + [0] * 15 + [64, 0] * 8 + [0] * 16 + [16] * 8 + [0] * 8), np.uint8)
@@ -48,7 +50,7 @@ def usable() -> bool:
 
 def fits(rows: int, columns: int) -> bool:
     """Whether weights of this shape can be cut into tiles."""
-    return rows % (TILE_ROWS * STRIPS) == 0 and columns % TILE_COLUMNS == 0
+    return rows % TILED_ROWS == 0 and columns % TILE_COLUMNS == 0
 
 
 def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
@@ -65,11 +67,19 @@ def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
     return tiles
 
 
+@njit(nogil=True, cache=True)
+def place_in_tiles(row: int, column: int, columns: int) -> int:
+    """Where a weight is in this order, among all of its layer."""
+    tile = row // TILE_ROWS * columns // TILE_COLUMNS + column // TILE_COLUMNS
+    four = tile * TILE_COLUMNS // 4 + column % TILE_COLUMNS // 4
+    return (four * TILE_ROWS + row % TILE_ROWS) * 4 + column % 4
+
+
 def _configure(_typing: Any, _layout: Any) -> Any:
     """Begin to use tiles; takes the address of LAYOUT."""
 
     def build(context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[ir.Value, ...]) -> Any:
-        _call(builder, "ldtilecfg", _pointer(builder, arguments[0]))
+        call(builder, "ldtilecfg", pointer(builder, arguments[0]))
         return context.get_dummy_value()
 
     return types.void(types.intp), build
@@ -79,7 +89,7 @@ def _release(_typing: Any) -> Any:
     """No more tiles are used: what is in them need not be saved when threads take turns."""
 
     def build(context: Any, builder: ir.IRBuilder, _signature: Any, _arguments: tuple[ir.Value, ...]) -> Any:
-        _call(builder, "tilerelease")
+        call(builder, "tilerelease")
         return context.get_dummy_value()
 
     return types.void(), build
@@ -94,18 +104,18 @@ def _multiply_strips(_typing: Any, _x: Any, _weight: Any, _apart: Any, _columns:
     def build(context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[ir.Value, ...]) -> Any:
         x, weight, apart, columns, sums = arguments
         for strip in range(STRIPS):
-            _call(builder, "tilezero", _BYTE(strip))
-        with cgutils.for_range_slice(builder, _INT64(0), columns, _INT64(TILE_COLUMNS), _INT64) as (column, _):
-            _load(builder, _X, builder.add(x, column), columns)
-            tile = builder.add(weight, builder.mul(column, _INT64(TILE_ROWS)))
+            call(builder, "tilezero", BYTE(strip))
+        with cgutils.for_range_slice(builder, INT64(0), columns, INT64(TILE_COLUMNS), INT64) as (column, _):
+            load(builder, _X, builder.add(x, column), columns)
+            tile = builder.add(weight, builder.mul(column, INT64(TILE_ROWS)))
             for strip in range(STRIPS):
-                place = builder.add(tile, builder.mul(apart, _INT64(strip)))
+                place = builder.add(tile, builder.mul(apart, INT64(strip)))
                 prefetch(builder, place, TILE_ROWS * TILE_COLUMNS)
-                _load(builder, _WEIGHT, place, _INT64(TILE_COLUMNS))
-                _call(builder, "tdpbssd", _BYTE(strip), _BYTE(_X), _BYTE(_WEIGHT))
+                load(builder, _WEIGHT, place, INT64(TILE_COLUMNS))
+                call(builder, "tdpbssd", BYTE(strip), BYTE(_X), BYTE(_WEIGHT))
         for strip in range(STRIPS):
-            place = builder.add(sums, _INT64(strip * TILE_ROWS * TILE_COLUMNS))
-            _call(builder, "tilestored64", _BYTE(strip), _pointer(builder, place), _INT64(TILE_COLUMNS))
+            place = builder.add(sums, INT64(strip * TILE_ROWS * TILE_COLUMNS))
+            call(builder, "tilestored64", BYTE(strip), pointer(builder, place), INT64(TILE_COLUMNS))
         return context.get_dummy_value()
 
     return types.void(*(types.intp,) * 5), build
@@ -116,15 +126,18 @@ release: Any = intrinsic(_release)
 multiply_strips: Any = intrinsic(_multiply_strips)
 
 
-def _load(builder: ir.IRBuilder, tile: int, address: ir.Value, row_bytes: ir.Value) -> None:
-    _call(builder, "tileloadd64", _BYTE(tile), _pointer(builder, address), row_bytes)
+def load(builder: ir.IRBuilder, tile: int, address: ir.Value, row_bytes: ir.Value) -> None:
+    """Load a tile whose rows are so far apart."""
+    call(builder, "tileloadd64", BYTE(tile), pointer(builder, address), row_bytes)
 
 
-def _pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    return builder.inttoptr(address, _BYTE.as_pointer())
+def pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """The address as LLVM wants it."""
+    return builder.inttoptr(address, BYTE.as_pointer())
 
 
-def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
+def call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
+    """One of the unit's instructions."""
     if not COMPILED:
         return  # compiled with the rest, and never run
     kind = ir.FunctionType(ir.VoidType(), [one.type for one in arguments])
