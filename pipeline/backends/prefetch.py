@@ -14,10 +14,10 @@ LINE = 64  # bytes
 _BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
-def prefetch(builder: ir.IRBuilder, address: ir.Value, size: int = LINE) -> None:
-    """Ask for the lines AHEAD of so many bytes at this address; past the end of an array nothing happens."""
+def prefetch(builder: ir.IRBuilder, address: ir.Value, size: int = LINE, ahead: int = AHEAD) -> None:
+    """Ask for the lines ahead of so many bytes at this address; past the end of an array nothing happens."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT32, _INT32, _INT32])
     ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE.as_pointer()], kind)
-    for line in range(AHEAD, AHEAD + size, LINE):
+    for line in range(ahead, ahead + size, LINE):
         place = builder.inttoptr(builder.add(address, _INT64(line)), _BYTE.as_pointer())
         builder.call(ask, [place, _INT32(0), _INT32(3), _INT32(1)])  # to read, again and again, data

@@ -2,8 +2,8 @@
 
 Whisper was trained on 30 s windows, and encoding one takes a processor core most of a second, however little is
 in it. The encoder takes any length, and 3 s cost a twentieth. The price: without a window of silence after the
-speech the decoder may start over at its end. So a second of silence is added, and a text that repeats itself is
-cut where it begins to (a passing hypothesis) or decoded again with the rest of the window in view (a final one).
+speech the decoder may start over at its end. So half a second of silence is added, and a text that repeats itself
+is cut where it begins to (while somebody speaks) or decoded again with the rest of the window in view (at last).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class WhisperRecogniser:
             folder = Path(source if Path(source).is_dir() else download_model(str(source)))
             options = {"compute_type": compute_type, "cpu_threads": threads, "num_workers": LANES}
             with ThreadPoolExecutor(2, "echoic-loading-asr") as pool:
-                encoder = pool.submit(own_encoder, folder, threads) if device == "cpu" else None
+                encoder = pool.submit(own_encoder, folder) if device == "cpu" else None
                 loading = pool.submit(_ctranslate2, folder, device=device, **options)
                 own = device == "cpu" and compute_type == "int8"
                 self.decoder = _own_decoder(folder, prepared) if own else None

@@ -3,8 +3,8 @@
 A token costs a reading of all weights, whether it is chosen or known, so a decoder that goes one by one takes
 as long for words that it has heard before as for new ones. Here the guess goes through all layers in one reading.
 Each of its tokens is kept if it is the one that would have been chosen there. From the first that is not, decoding
-goes on one by one, or along what stood behind the same two tokens before: the rest of a guess that was wrong in
-the middle, or a text that starts over.
+goes on along what is left of the guess behind it, or what stood behind the same two tokens before: in the guess,
+or in a text that starts over.
 
 This is speculative decoding (Leviathan et al. 2023) with the previous hypothesis as the draft. Since a token's
 result does not depend on how many were computed with it (kernels.py), the text is the same, bit for bit, whatever
@@ -23,12 +23,14 @@ import numpy as np
 from faster_whisper.tokenizer import Tokenizer
 
 from pipeline.backends.bfloat16 import bfloat16_pays
+from pipeline.backends.bfloat16_tiles import has_tiles, weights_in_tiles
 from pipeline.backends.kernels import Floats
+from pipeline.backends.whisper_encoder_kernels import Tiled, hear
 from pipeline.backends.whisper_kernels import Memory, Weights, predict, read
 from pipeline.backends.whisper_weights import decoding
 from pipeline.prepared import Prepared
 
-USUAL_FRAMES = 150  # 3 s of sound
+USUAL_FRAMES = 160  # 3 s of sound
 # A token in a pass costs a third of a pass of its own.
 LOOK_AHEAD = 6
 
@@ -67,7 +69,8 @@ class WhisperDecoder:
         """
         loaded, config = decoding(folder, prepared), json.loads((folder / "config.json").read_text())
         self._weights = loaded.weights
-        self._ear = _Ear(loaded.cross_weight, loaded.cross_bias, loaded.weights.heads)
+        ear = _TiledEar if has_tiles() else _Ear
+        self._ear = ear(loaded.cross_weight, loaded.cross_bias, loaded.weights.heads)
         self._never: list[int] = config.get("suppress_ids", [])
         self._never_first: list[int] = config.get("suppress_ids_begin", [])
 
@@ -104,6 +107,7 @@ class WhisperDecoder:
         text = question.start[len(question.start) - question.known :]
         if not text:
             logits[0, self._never_first] = -np.inf
+        rest = draft
         while True:
             logits[:, self._never] = -np.inf
             for kept, (chosen, logprob) in enumerate(_most_likely(logits)):
@@ -114,17 +118,24 @@ class WhisperDecoder:
             if question.over.is_set():
                 return
             passes.crop(passes.length - len(draft) + kept)
-            draft = _continued(text, question.guess)[: passes.room - 1]
+            rest = continued(text, question.guess, rest[kept:])
+            draft = rest[: min(LOOK_AHEAD, passes.room - 1)]
             logits = predict(passes.read([text[-1], *draft]), self._weights)
 
 
-def _continued(text: list[int], guess: list[int]) -> list[int]:
-    """What followed the last two tokens where they stood before: in the guess, or in a text that starts over."""
+def continued(text: list[int], guess: list[int], wrong: list[int]) -> list[int]:
+    """What may follow the text, whose last token stands for the first of ``wrong``, the rest of what was tried.
+
+    What follows that token further on, or what followed the last two in the guess, or in a text that starts over;
+    else one token was replaced, or the sentence goes on and ends as the guess did.
+    """
+    if text[-1] in wrong[:LOOK_AHEAD]:
+        return wrong[wrong.index(text[-1]) + 1 :]
     for tokens in (guess, text):
         for at in range(len(tokens) - 1, 1, -1):
             if tokens[at - 2 : at] == text[-2:]:
-                return tokens[at : at + LOOK_AHEAD]
-    return []
+                return tokens[at:]
+    return wrong[1:] or guess[-1:]
 
 
 class _Passes:
@@ -153,14 +164,25 @@ class _Passes:
         self.length = length
 
 
-class _Ear:
+class _TiledEar:
     """Makes every layer's keys and values of the encoder's output: the one product that has many rows."""
+
+    def __init__(self, weight: Floats, bias: Floats, heads: int) -> None:
+        self._linear, self._heads = Tiled(weights_in_tiles(weight), bias), heads
+
+    def hear(self, encoded: Floats) -> Memory:
+        """Keys and values of ``encoded [frames, width]``."""
+        return Memory(*hear(encoded, self._linear, self._heads))
+
+
+class _Ear:
+    """The same for processors without tiles for bfloat16."""
 
     def __init__(self, weight: Floats, bias: Floats, heads: int) -> None:
         import torch
 
         self._heads = heads
-        self._weight, self._bias = torch.from_numpy(weight), torch.from_numpy(bias)
+        self._weight, self._bias = torch.from_numpy(weight).flatten(0, 1), torch.from_numpy(bias).flatten()
         if bfloat16_pays([self._weight], USUAL_FRAMES):
             self._weight, self._bias = self._weight.bfloat16(), self._bias.bfloat16()
 
@@ -177,9 +199,8 @@ class _Ear:
         return Memory(keys, values)
 
 
-def _most_likely(logits: Floats) -> list[tuple[int, float]]:
-    """The first choice of each of ``logits [tokens, vocabulary]``, which are used up, and its log-probability."""
-    chosen = logits.argmax(1)
-    logits -= logits.max(1, keepdims=True)
-    logprobs = -np.log(np.exp(logits, out=logits).sum(1))
-    return list(zip(chosen.tolist(), logprobs.tolist(), strict=True))
+def _most_likely(logits: Floats) -> Iterator[tuple[int, float]]:
+    """The first choice of each of ``logits [tokens, vocabulary]`` and its log-probability, as far as asked for."""
+    for row in logits:
+        chosen = int(row.argmax())
+        yield chosen, -float(np.log(np.exp(row - row[chosen]).sum()))

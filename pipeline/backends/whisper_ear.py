@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ctranslate2
 import numpy as np
@@ -13,24 +13,21 @@ from faster_whisper import WhisperModel
 from faster_whisper.audio import pad_or_trim
 
 from pipeline.backends import mapped
+from pipeline.backends.bfloat16_tiles import has_tiles
 from pipeline.backends.ctranslate2_weights import UnknownWeightsError
 from pipeline.backends.kernels import Floats
+from pipeline.backends.log_mel import LogMel
+from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder
 from pipeline.backends.whisper_weights import EncoderWeights
 from pipeline.ports import RATE_HZ, Samples
 from pipeline.prepared import Form, Prepared
 
-if TYPE_CHECKING:
-    from pipeline.backends.whisper_encoder import WhisperEncoder
-
-WINDOW_FRAMES = 3000  # of features, 10 ms each; the encoder makes one of two
+# Of features, 10 ms each, of which the encoder makes one of two: nearly 30 s, in whole steps.
+WINDOW_FRAMES = 3000 // (2 * STEP_FRAMES) * 2 * STEP_FRAMES
 FRAME_SAMPLES = RATE_HZ // 50  # of sound, in one frame of the encoder's output
-SLACK_SAMPLES = RATE_HZ
+SLACK_SAMPLES = RATE_HZ // 2  # of silence after the sound, at least
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
-
-# The own encoder's library compiles a plan for every number of frames that it meets, which takes longer than to
-# encode them: so they come in multiples of this, and the usual ones are met when the model is loaded.
-STEP_FRAMES = 32
 
 _callers = threading.local()
 log = logging.getLogger(__name__)
@@ -58,22 +55,24 @@ class WhisperEar:
         """``own``: what encodes instead of CTranslate2. ``threads``: how many each caller computes with."""
         self._whisper: Any = whisper
         self._own = own
+        self._features = LogMel(whisper.feature_extractor.mel_filters)
         self._threads = threads
         self._whole_windows = whole_windows
         # A window of silence, encoded; None where every window is a whole one.
         self.silence: Floats | None = None
         if not whole_windows:
-            form = Form(f"silence-{'own' if own else self._whisper.model.compute_type}", 1)
+            self._features(np.zeros(RATE_HZ, np.float32))  # compiled now, and not for the first words
+            form = Form(f"silence-{'own' if own else self._whisper.model.compute_type}", 2)
             self.silence = mapped.kept(_Silence, folder, form, prepared, self._new_silence).encoded
 
     def encode(self, sound: Samples) -> Any:
         """The encoder's output ``[1, frames of 20 ms, width]``: an array, or on a GPU what lies there."""
-        _compute_with(self._threads)
-        features = self._whisper.feature_extractor
+        if self._own is None:
+            _compute_with(self._threads)
         if self._whole_windows:
-            return self._whisper.encode(pad_or_trim(features(sound)))
+            return self._whisper.encode(pad_or_trim(self._whisper.feature_extractor(sound)))
         slack = SLACK_SAMPLES + -(len(sound) + SLACK_SAMPLES) % (STEP_FRAMES * FRAME_SAMPLES)
-        return self._through(features(np.pad(sound, (0, slack)), padding=0))
+        return self._through(self._features(np.pad(sound, (0, slack))))
 
     def in_silence(self, encoded: Any) -> Any:
         """The same output with a window's silence after it: what the decoder needs to find the end, at no cost
@@ -88,7 +87,8 @@ class WhisperEar:
         return np.array(self._whisper.encode(features), np.float32)
 
     def _new_silence(self) -> _Silence:
-        _compute_with(self._threads)
+        if self._own is None:
+            _compute_with(self._threads)
         return _Silence(self._through(self._level(WINDOW_FRAMES)))
 
     def _level(self, frames: int) -> Floats:
@@ -96,13 +96,10 @@ class WhisperEar:
         return np.full((bands, frames), SILENCE_LEVEL, np.float32)
 
 
-def own_encoder(folder: Path, threads: int) -> WhisperEncoder | None:
+def own_encoder(folder: Path) -> WhisperEncoder | None:
     """The encoder in bfloat16, where the processor has tiles for it and the weights are known."""
-    from pipeline.backends.whisper_encoder import WhisperEncoder, has_tiles
-
     if not has_tiles():
         return None
-    _compute_with(threads)
     try:
         own = WhisperEncoder(EncoderWeights(folder))
     except UnknownWeightsError as error:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from pipeline.backends.kernels import FAST, Floats, Packed, attend, project
+from pipeline.backends.compiler import FAST, njit
+from pipeline.backends.kernels import Floats, Packed, attend, project, unpack_row
 
 EPSILON = 1e-5
 
@@ -28,7 +28,7 @@ class Linear(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A decoder's weights, all layers of a kind in one array; ``head`` is the embedding as well."""
+    """A decoder's weights, all layers of a kind in one array; ``head`` is the embedding too, filled up."""
 
     self_norm: Norm
     qkv: Linear
@@ -41,6 +41,7 @@ class Weights(NamedTuple):
     down: Linear
     norm: Norm
     head: Packed
+    vocabulary: int
     positions: Floats
     heads: int
 
@@ -65,16 +66,16 @@ def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, wei
     wide = np.empty((len(ids), weights.up.bias.shape[1]), np.float32)
     for layer in range(weights.qkv.bias.shape[0]):
         keys, values = written.keys[layer], written.values[layer]
-        _linear(_normed(x, weights.self_norm, layer), weights.qkv, layer, qkv)
+        _linear(normed(x, weights.self_norm, layer), weights.qkv, layer, qkv)
         for token in range(len(ids)):
             _place(qkv[token], begin + token, keys, values)
             attend(qkv[token], (0, begin + token + 1), keys, values, even, mixed[token])
         _add(x, mixed, weights.self_out, layer)
-        _linear(_normed(x, weights.cross_norm, layer), weights.query, layer, query)
+        _linear(normed(x, weights.cross_norm, layer), weights.query, layer, query)
         for token in range(len(ids)):
             attend(query[token], (0, frames), heard.keys[layer], heard.values[layer], even, mixed[token])
         _add(x, mixed, weights.cross_out, layer)
-        _linear(_normed(x, weights.mlp_norm, layer), weights.up, layer, wide)
+        _linear(normed(x, weights.mlp_norm, layer), weights.up, layer, wide)
         _bend(wide)
         _add(x, wide, weights.down, layer)
     return x
@@ -84,18 +85,16 @@ def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, wei
 def predict(x: Floats, weights: Weights) -> Floats:
     """The logits ``[tokens, vocabulary]`` after tokens that went through all layers."""
     logits = np.empty((x.shape[0], weights.head.values.shape[1]), np.float32)
-    project(_normed(x, weights.norm, 0), weights.head, 0, logits)
-    return logits
+    project(normed(x, weights.norm, 0), weights.head, 0, logits)
+    return logits[:, : weights.vocabulary]
 
 
 @njit(nogil=True, cache=True)
 def _embedded(ids: NDArray[np.int64], begin: int, weights: Weights) -> Floats:
     x = np.empty((len(ids), weights.positions.shape[1]), np.float32)
     for token in range(len(ids)):
-        scale = weights.head.scales[0, ids[token]]
-        for column in range(x.shape[1]):
-            value = weights.head.values[0, ids[token], column] * scale
-            x[token, column] = value + weights.positions[begin + token, column]
+        unpack_row(weights.head, 0, ids[token], x[token])
+        x[token] += weights.positions[begin + token]
     return x
 
 
@@ -113,7 +112,8 @@ def _linear(x: Floats, linear: Linear, layer: int, out: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _normed(x: Floats, norm: Norm, layer: int) -> Floats:
+def normed(x: Floats, norm: Norm, layer: int) -> Floats:
+    """``x [tokens, width]`` with mean 0 and variance 1 in every row, times the layer's weights."""
     tokens, width = x.shape
     out = np.empty_like(x)
     for token in range(tokens):
@@ -139,22 +139,26 @@ def _place(qkv: Floats, position: int, keys: Floats, values: Floats) -> None:
         values[head, position] = qkv[value : value + width]
 
 
+@njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")  # a check for zero would rule out vectors
+def bent(value: np.float32) -> np.float32:
+    """GELU (Hendrycks and Gimpel 2016); the error function by Abramowitz and Stegun 7.1.28."""
+    z = abs(value) * np.float32(np.sqrt(0.5))
+    p = np.float32(0.0000430638)
+    p = p * z + np.float32(0.0002765672)
+    p = p * z + np.float32(0.0001520143)
+    p = p * z + np.float32(0.0092705272)
+    p = p * z + np.float32(0.0422820123)
+    p = p * z + np.float32(0.0705230784)
+    p = p * z + np.float32(1)
+    p = p * p * p * p
+    p = p * p * p * p
+    error = np.float32(1) - np.float32(1) / p
+    return np.float32(0.5) * (value + abs(value) * error)
+
+
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _bend(x: Floats) -> None:
-    """GELU (Hendrycks and Gimpel 2016), in place; the error function by Abramowitz and Stegun 7.1.28."""
-    root = np.float32(np.sqrt(0.5))
     for token in range(x.shape[0]):
-        for column in range(x.shape[1]):
-            value = x[token, column]
-            z = abs(value) * root
-            p = np.float32(0.0000430638)
-            p = p * z + np.float32(0.0002765672)
-            p = p * z + np.float32(0.0001520143)
-            p = p * z + np.float32(0.0092705272)
-            p = p * z + np.float32(0.0422820123)
-            p = p * z + np.float32(0.0705230784)
-            p = p * z + np.float32(1)
-            p = p * p * p * p
-            p = p * p * p * p
-            error = np.float32(1) - np.float32(1) / p
-            x[token, column] = np.float32(0.5) * (value + abs(value) * error)
+        row = x[token]
+        for column in range(len(row)):
+            row[column] = bent(row[column])

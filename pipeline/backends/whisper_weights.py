@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.backends import mapped
+from pipeline.backends import mapped, whisper_encoder_kernels
+from pipeline.backends.bfloat16_tiles import weights_in_tiles
 from pipeline.backends.ctranslate2_weights import UnknownWeightsError, read_weights
 from pipeline.backends.dot_products import LANES
 from pipeline.backends.kernels import Floats, pack
+from pipeline.backends.tiles import TILED_ROWS, usable
+from pipeline.backends.whisper_encoder_kernels import Tiled
 from pipeline.backends.whisper_kernels import Linear, Norm, Weights
 from pipeline.prepared import Form, Prepared
 
 SPECIFICATION, REVISION = "WhisperSpec", 3
-FORM = Form("whisper-decoder", 1)
+FORM = Form("whisper-decoder-tiles" if usable() else "whisper-decoder", 2)
 
 
 class Decoding(NamedTuple):
@@ -38,10 +41,22 @@ class _Variables:
     def __init__(self, folder: Path, part: str) -> None:
         """Raises UnknownWeightsError where the model is of another kind."""
         self._variables = read_weights(folder / "model.bin", SPECIFICATION, REVISION)
+        self.part = part
         self.layers = sum(
             name.startswith(f"{part}/") and name.endswith("/ffn/linear_0/weight") for name in self._variables
         )
         self.heads = int(self._variable(f"{part}/num_heads"))
+
+    def norm(self, name: str) -> Norm:
+        """The weights and biases of a layer normalisation, or of every layer's."""
+        return Norm(self.all_layers(f"{name}/gamma"), self.all_layers(f"{name}/beta"))
+
+    def all_layers(self, name: str) -> Floats:
+        """A variable of every layer, in one array; of no layer where it is called by its whole name."""
+        whole = f"{self.part}/{name}"
+        if whole in self._variables:
+            return self.floats(whole)[None]
+        return np.stack([self.floats(f"{self.part}/layer_{layer}/{name}") for layer in range(self.layers)])
 
     def floats(self, name: str) -> Floats:
         """A variable as float32."""
@@ -60,17 +75,32 @@ class EncoderWeights(_Variables):
         """Raises UnknownWeightsError where the model is of another kind."""
         super().__init__(folder, "encoder")
 
-    def linear(self, name: str) -> tuple[Floats, Floats]:
-        """Weights and biases of a product or a convolution."""
-        return self.floats(f"{name}/weight"), self.floats(f"{name}/bias")
+    @property
+    def bands(self) -> int:
+        """How many features it takes."""
+        bands: int = self._variable("encoder/conv1/weight").shape[1]
+        return bands
 
-    def norm(self, name: str) -> tuple[Floats, Floats]:
-        """Weights and biases of a layer normalisation."""
-        return self.floats(f"{name}/gamma"), self.floats(f"{name}/beta")
+    def packed(self) -> whisper_encoder_kernels.Weights:
+        """The weights in tiles of bfloat16."""
+        return whisper_encoder_kernels.Weights(
+            convolutions=(self._tiled("conv1"), self._tiled("conv2")),
+            positions=self.floats("encoder/position_encodings/encodings"),
+            attention_norm=self.norm("self_attention/layer_norm"),
+            qkv=self._tiled("self_attention/linear_0"),
+            out=self._tiled("self_attention/linear_1"),
+            mlp_norm=self.norm("ffn/layer_norm"),
+            up=self._tiled("ffn/linear_0"),
+            down=self._tiled("ffn/linear_1"),
+            norm=self.norm("layer_norm"),
+            heads=self.heads,
+        )
 
-    def positions(self) -> Floats:
-        """What is added to each frame, ``[frames, width]``."""
-        return self.floats("encoder/position_encodings/encodings")
+    def _tiled(self, name: str) -> Tiled:
+        weight = self.all_layers(f"{name}/weight")
+        if weight.ndim == 4:  # a convolution: neighbours one after the other, each with all its channels
+            weight = weight.swapaxes(2, 3).reshape(*weight.shape[:2], -1)
+        return Tiled(weights_in_tiles(weight), self.all_layers(f"{name}/bias"))
 
 
 class DecoderWeights(_Variables):
@@ -89,32 +119,28 @@ class DecoderWeights(_Variables):
 
     def packed(self) -> Weights:
         """The weights of all that is computed token by token."""
+        embedding = self.floats("decoder/embeddings/weight")
         return Weights(
-            self_norm=self._norm("self_attention/layer_norm"),
+            self_norm=self.norm("self_attention/layer_norm"),
             qkv=self._linear("self_attention/linear_0"),
             self_out=self._linear("self_attention/linear_1"),
-            cross_norm=self._norm("attention/layer_norm"),
+            cross_norm=self.norm("attention/layer_norm"),
             query=self._linear("attention/linear_0"),
             cross_out=self._linear("attention/linear_2"),
-            mlp_norm=self._norm("ffn/layer_norm"),
+            mlp_norm=self.norm("ffn/layer_norm"),
             up=self._linear("ffn/linear_0"),
             down=self._linear("ffn/linear_1"),
-            norm=Norm(*(self.floats(f"decoder/layer_norm/{part}")[None] for part in ("gamma", "beta"))),
-            head=pack([self.floats("decoder/embeddings/weight")]),
+            norm=self.norm("layer_norm"),
+            head=pack([np.pad(embedding, ((0, -len(embedding) % TILED_ROWS), (0, 0)))], tiled=True),
+            vocabulary=len(embedding),
             positions=self.floats("decoder/position_encodings/encodings"),
             heads=self.heads,
         )
 
     def cross(self) -> tuple[Floats, Floats]:
-        """Weights ``[rows, width]`` and biases ``[rows]`` to every layer's keys and values of what was heard."""
+        """Weights ``[layers, rows, width]`` and biases to every layer's keys and values of what was heard."""
         name = "attention/linear_1"
-        return np.concatenate(self._each(f"{name}/weight")), np.concatenate(self._each(f"{name}/bias"))
-
-    def _norm(self, name: str) -> Norm:
-        return Norm(np.stack(self._each(f"{name}/gamma")), np.stack(self._each(f"{name}/beta")))
+        return self.all_layers(f"{name}/weight"), self.all_layers(f"{name}/bias")
 
     def _linear(self, name: str) -> Linear:
-        return Linear(pack(self._each(f"{name}/weight")), np.stack(self._each(f"{name}/bias")))
-
-    def _each(self, name: str) -> list[Floats]:
-        return [self.floats(f"decoder/layer_{layer}/{name}") for layer in range(self.layers)]
+        return Linear(pack(list(self.all_layers(f"{name}/weight")), tiled=True), self.all_layers(f"{name}/bias"))

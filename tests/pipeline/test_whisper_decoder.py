@@ -11,6 +11,7 @@ import pytest
 from audio.resample import resample
 from audio.wav import read_recording
 from pipeline.backends.whisper import WhisperRecogniser
+from pipeline.backends.whisper_decoder import continued
 from pipeline.backends.whisper_weights import FORM, decoding
 from pipeline.ports import RATE_HZ, Hypothesis, Samples
 from pipeline.prepared import Prepared
@@ -36,6 +37,23 @@ def recordings(store: Store) -> dict[str, Samples]:
 def words(text: str) -> list[str]:
     """The words alone: where a full stop is as likely as a comma, the rounding decides."""
     return "".join(letter for letter in text.lower() if letter.isalpha() or letter == " ").split()
+
+
+@pytest.mark.parametrize(
+    ("text", "guess", "wrong", "tried"),
+    [
+        ([1, 2, 9], [1, 2, 3, 4, 5], [3, 4, 5], [4, 5]),  # another word
+        ([1, 2, 4], [1, 2, 3, 4, 5], [3, 4, 5], [5]),  # one word less
+        ([1, 2, 9, 3, 4], [1, 2, 3, 4, 5], [], [5]),  # a word more, and on as before
+        ([1, 2, 3, 9], [1, 2, 3, 5], [5], [5]),  # a longer sentence, its end the same
+        ([1, 2, 3, 1, 2], [], [], [3, 1, 2]),  # the text starts over
+        ([1], [], [], []),
+    ],
+)
+def test_what_is_tried_next_is_what_is_left_of_the_guess(
+    text: list[int], guess: list[int], wrong: list[int], tried: list[int]
+) -> None:
+    assert continued(text, guess, wrong) == tried
 
 
 @pytest.mark.parametrize("seconds", [1.5, 2.5, 3.0])

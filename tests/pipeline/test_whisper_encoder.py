@@ -8,9 +8,10 @@ from faster_whisper import WhisperModel
 
 from audio.resample import resample
 from audio.wav import read_recording
-from pipeline.backends import whisper_encoder
-from pipeline.backends.whisper_ear import WhisperEar, as_storage, own_encoder
-from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder, has_tiles
+from pipeline.backends import whisper_ear
+from pipeline.backends.bfloat16_tiles import has_tiles
+from pipeline.backends.whisper_ear import WINDOW_FRAMES, WhisperEar, as_storage, own_encoder
+from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder
 from pipeline.backends.whisper_weights import EncoderWeights
 from pipeline.ports import RATE_HZ
 from pipeline.store import Store
@@ -43,9 +44,9 @@ def test_it_encodes_as_float32_does_up_to_rounding(store: Store, whisper: Whispe
 def test_without_tiles_ctranslate2_encodes(
     store: Store, whisper: WhisperModel, sound: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whisper_encoder, "has_tiles", lambda: False)
+    monkeypatch.setattr(whisper_ear, "has_tiles", lambda: False)
     folder = store.path("whisper-base")
-    ear = WhisperEar(whisper, folder, own_encoder(folder, 1), 1)
+    ear = WhisperEar(whisper, folder, own_encoder(folder), 1)
     encoded = ear.encode(sound)
     assert encoded.shape[1] % STEP_FRAMES == 0
     assert np.array_equal(np.array(as_storage(encoded)), encoded)
@@ -55,8 +56,8 @@ def test_silence_fills_the_window_behind_what_was_heard(
     store: Store, whisper: WhisperModel, sound: np.ndarray
 ) -> None:
     folder = store.path("whisper-base")
-    ear = WhisperEar(whisper, folder, own_encoder(folder, 1), 1)
+    ear = WhisperEar(whisper, folder, own_encoder(folder), 1)
     encoded = ear.encode(sound)
     whole = ear.in_silence(encoded)
-    assert whole.shape[1] == 1500
+    assert whole.shape[1] == WINDOW_FRAMES // 2
     assert np.array_equal(whole[:, : encoded.shape[1]], encoded)
