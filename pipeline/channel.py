@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -96,7 +97,9 @@ class Channel(Generic[T]):
 
     async def receive(self) -> T:
         """The next item; waits for one. Raises ChannelClosed once closed and empty."""
-        return (await self.receive_some(0.0))[0]
+        async with self._changed:
+            await self._wait_for_item()
+            return self._take(1)[0]
 
     async def receive_some(self, most: float) -> list[T]:
         """All items that wait, up to ``most`` in the unit of the limit; one at least, which is waited for.
@@ -104,16 +107,9 @@ class Channel(Generic[T]):
         Raises ChannelClosed once closed and empty.
         """
         async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or bool(self._items))
-            if not self._items:
-                raise ChannelClosed(self.name)
-            least = self._held - most
-            items = [self._pop()]
-            while self._items and self._held - self._size(self._items[0]) >= least:
-                items.append(self._pop())
-            self.stats.received += len(items)
-            self._changed.notify_all()
-            return items
+            await self._wait_for_item()
+            sizes = accumulate(self._size(item) for item in self._items)
+            return self._take(max(1, sum(size <= most for size in sizes)))
 
     async def discard(self, unwanted: Callable[[T], bool] = lambda _item: True) -> int:
         """Drop what is queued and unwanted; returns how many items went."""
@@ -133,8 +129,13 @@ class Channel(Generic[T]):
             self._changed.notify_all()
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        async for items in self.batches(0.0):
-            yield items.pop()
+        while True:
+            try:
+                item = await self.receive()
+            except ChannelClosed:
+                return
+            yield item
+            del item  # what was taken is the taker's alone, not held here until the next one comes
 
     async def batches(self, most: float) -> AsyncIterator[list[T]]:
         """What ``receive_some`` returns, again and again until closed."""
@@ -144,7 +145,18 @@ class Channel(Generic[T]):
             except ChannelClosed:
                 return
             yield items
-            del items  # what was taken is the taker's alone, not held here until the next one comes
+            del items
+
+    async def _wait_for_item(self) -> None:
+        await self._changed.wait_for(lambda: self._closed or bool(self._items))
+        if not self._items:
+            raise ChannelClosed(self.name)
+
+    def _take(self, count: int) -> list[T]:
+        items = [self._pop() for _ in range(count)]
+        self.stats.received += count
+        self._changed.notify_all()
+        return items
 
     def _fits(self, item: T) -> bool:
         return not self._items or self._held + self._size(item) <= self._limit

@@ -146,8 +146,7 @@ class Hearing:
                 yield frame, probability
 
     async def _probabilities(self, frames: list[Samples]) -> list[float]:
-        silent = self._afresh and all(np.abs(frame).max() < SILENT for frame in frames)
-        if silent:
+        if self._afresh and all(np.abs(frame).max() < SILENT for frame in frames):
             return [0.0] * len(frames)
         self._afresh = False
         try:

@@ -52,6 +52,14 @@ async def test_what_waits_can_be_taken_at_once_up_to_so_much() -> None:
     assert (channel.depth, channel.stats.received) == (0, 4)
 
 
+async def test_items_without_a_size_are_received_one_by_one_like_any_other() -> None:
+    channel: Channel[str] = Channel("words", 20, size=lambda _item: 0.0)
+    for item in ("one", "two", "three"):
+        await channel.send(item)
+    assert await channel.receive() == "one"
+    assert await channel.receive_some(5) == ["two", "three"]
+
+
 async def test_an_item_above_the_limit_still_gets_through() -> None:
     channel: Channel[str] = Channel("sound", 2, size=len)
     await channel.send("too long")
