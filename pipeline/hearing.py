@@ -25,9 +25,6 @@ KEPT_S = 30
 # A detector's state drifts while nothing is said: after minutes of noise it notices speech half a second late.
 # After so long a quiet it listens afresh.
 AFRESH_S = 2.0
-# Below three steps of a 16-bit sample there is nothing to judge: a microphone that is muted or has its noise taken
-# out. An ear that listens afresh is left alone until there is more.
-SILENT = 1e-4
 # Frames that wait are judged together; more of them in one job would keep other conversations waiting.
 TOGETHER = 8
 TOGETHER_MS = TOGETHER * VAD_FRAME_SAMPLES * 1000 / RATE_HZ
@@ -48,7 +45,6 @@ class Hearing:
         self._gap_s = config.gap_ms / 1000
         self._last_arrival = clock()
         self._quiet_samples = 0
-        self._afresh = True
         self._received = 0
         self._taken = 0
         self._arrivals: deque[tuple[int, float]] = deque(maxlen=4096)
@@ -146,9 +142,6 @@ class Hearing:
                 yield frame, probability
 
     async def _probabilities(self, frames: list[Samples]) -> list[float]:
-        if self._afresh and all(np.abs(frame).max() < SILENT for frame in frames):
-            return [0.0] * len(frames)
-        self._afresh = False
         try:
             return await self._activity.push(frames)
         except StageError as error:
@@ -160,7 +153,7 @@ class Hearing:
         self._quiet_samples = self._quiet_samples + samples if self.listener.quiet else 0
         if self._quiet_samples >= AFRESH_S * RATE_HZ:
             self._activity.reset()
-            self._quiet_samples, self._afresh = 0, True
+            self._quiet_samples = 0
 
     def _without_gap(self, chunk: AudioChunk) -> Samples:
         """The chunk, with silence in the place of sound that was dropped before it: positions stay true."""

@@ -15,6 +15,9 @@ from pipeline.worker import Worker
 
 CONTEXT_SAMPLES = 64  # the end of the frame before, which the model wants to see in front of each frame
 STATE_SHAPE = (1, 1, 128)
+# Below three steps of a 16-bit sample there is nothing to judge: a muted microphone, or one whose noise was taken
+# out. What has heard nothing yet, or is to listen afresh, does not begin with that.
+SILENT = 1e-4
 
 
 class SileroModel:
@@ -50,6 +53,7 @@ class SileroActivity:
 
     def reset(self) -> None:
         """Forget what was heard."""
+        self._fresh = True
         self._hidden = np.zeros(STATE_SHAPE, np.float32)
         self._cell = np.zeros(STATE_SHAPE, np.float32)
         self._context = np.zeros(CONTEXT_SAMPLES, np.float32)
@@ -64,6 +68,9 @@ class SileroActivity:
                 raise ValueError(
                     f"voice activity takes frames of {VAD_FRAME_SAMPLES} samples, got shape {frame.shape}"
                 )
+        if self._fresh and all(np.abs(frame).max() < SILENT for frame in frames):
+            return [0.0] * len(frames)
+        self._fresh = False
         with failing_as("vad"):
             return await self._model.worker.run(self._steps, frames)
 

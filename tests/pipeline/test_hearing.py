@@ -74,20 +74,6 @@ async def test_a_short_pause_is_no_quiet() -> None:
     assert ear.resets == 0
 
 
-async def test_where_there_is_no_sound_at_all_a_fresh_ear_is_left_alone() -> None:
-    ear = Ear()
-    await hear(ear, seconds(AFRESH_S * 3))
-    assert ear.judged == []
-    [start] = await hear(ear, np.concatenate([seconds(AFRESH_S * 3), seconds(1, level=0.5)]))
-    assert start.start == len(seconds(AFRESH_S * 3))
-
-
-async def test_silence_after_sound_is_judged_until_the_ear_listens_afresh() -> None:
-    ear = Ear()
-    await hear(ear, np.concatenate([seconds(0.96, level=0.01), seconds(AFRESH_S * 3)]))
-    assert sum(ear.judged) == pytest.approx(AFRESH_S * FRAMES_A_SECOND, abs=TOGETHER)
-
-
 async def test_sound_that_waits_is_judged_together() -> None:
     ear = Ear()
     hearing = Hearing(ListenConfig(), ear, lambda: 0.0)

@@ -66,3 +66,18 @@ async def test_a_frame_of_another_size_is_a_bug_that_is_told(model: SileroModel)
 
 async def test_silence_is_not_speech(model: SileroModel) -> None:
     assert max(await model.open().push([np.zeros(VAD_FRAME_SAMPLES, np.float32)] * 30)) < 0.2
+
+
+@pytest.mark.models
+async def test_silence_leaves_an_ear_that_listens_afresh_as_it_is(model: SileroModel, speech: np.ndarray) -> None:
+    silence, fresh, waiting = [np.zeros(VAD_FRAME_SAMPLES, np.float32)], model.open(), model.open()
+    assert await waiting.push(silence * 9) == [0.0] * 9
+    assert await waiting.push(list(speech[:9])) == await fresh.push(list(speech[:9]))
+
+
+async def test_silence_after_sound_is_judged_until_the_ear_listens_afresh(model: SileroModel) -> None:
+    silence, ear = [np.zeros(VAD_FRAME_SAMPLES, np.float32)], model.open()
+    await ear.push([np.full(VAD_FRAME_SAMPLES, 0.01, np.float32)])
+    assert await ear.push(silence) != [0.0]
+    ear.reset()
+    assert await ear.push(silence) == [0.0]
