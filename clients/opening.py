@@ -21,7 +21,7 @@ async def open_server(stack: AsyncExitStack, config: Config, store: Store, keys:
         from pipeline.backends.loader import begin_loading
         from server.voices.hibari import voice_of
 
-        loading = begin_loading(config, store)
+        loading = await asyncio.to_thread(begin_loading, config, store)
         voice = await asyncio.to_thread(voice_of, config, loading.cores)
         stack.callback(voice.close)
         # What is left to import takes a second, while models and voice are loaded.

@@ -202,8 +202,8 @@ class Server:
     async def _load(self) -> None:
         """Models and voice, side by side, each run once: the first user does not pay for what is made then."""
         store = self._store or Store.default(os.environ)
-        if self._given_models is None:
-            self._loading = self._loading or begin_loading(self.config, store)
+        if self._given_models is None and self._loading is None:
+            self._loading = await asyncio.to_thread(begin_loading, self.config, store)
         outcomes = await asyncio.gather(self._load_models(), self._load_voice(), return_exceptions=True)
         for failure in filter(None, outcomes):  # all that was loaded beside it is there now, to be closed
             raise failure
