@@ -30,7 +30,7 @@ from pipeline.backends.whisper_kernels import Memory, Weights, predict, read
 from pipeline.backends.whisper_weights import decoding
 from pipeline.prepared import Prepared
 
-USUAL_FRAMES = 160  # 3 s of sound
+USUAL_FRAMES = 160  # 3.2 s of sound; what is heard comes in whole steps of the encoder
 # A token in a pass costs a third of a pass of its own.
 LOOK_AHEAD = 6
 
