@@ -197,7 +197,8 @@ class Injector:
         slots, log_weights, filled = slots[:, first:], log_weights[:, first:], filled[:, first:]
         hidden = self.codec.decoder.hidden(slots).to(self.model.dtype)
         positions = torch.arange(first + 1, first + 1 + slots.shape[1], device=slots.device)[None]
-        return Injection(slots, log_weights, self._read_slots(hidden, positions, filled))
+        prefix = self._read_slots(hidden, positions, filled)
+        return Injection(slots, log_weights + self.codec.decoder.gain, prefix)
 
     def read(self, cache: DynamicCache, **inputs: Tensor) -> Tensor:
         """Run the model without its head behind what ``cache`` holds: the final states [B, n, d]."""

@@ -37,8 +37,8 @@ class Recipe:
     batch: int = 16
     rate: float = 2e-3
     warmup: int = 15
-    wrong_share: float = 0.12
-    decays: tuple[float, ...] = (0.7, 1.0)
+    wrong_share: float = 0.15
+    decays: tuple[float, ...] = (0.7, 0.7, 0.7, 1.0)
     seed: int = 0
 
 

@@ -46,9 +46,9 @@ class LeanInjection:
         """The slots, run through the upper layers; empty ones are left out and keep their positions."""
         if not state.segments:
             return None
+        decoder = self._codec.decoder
         with torch.no_grad():
             slots, log_weights = (row[0] for row in placed([state], self._codec.config))
             places = (log_weights > -torch.inf).nonzero()[:, 0]
-            hidden = self._codec.decoder.hidden(slots[places])
-        layer = self._codec.config.layer
-        return self._sink.slots(hidden.numpy(), places.numpy() + 1, log_weights[places].numpy(), layer)
+            hidden, gained = decoder.hidden(slots[places]), log_weights[places] + decoder.gain
+        return self._sink.slots(hidden.numpy(), places.numpy() + 1, gained.numpy(), self._codec.config.layer)

@@ -140,6 +140,20 @@ def test_the_tap_collects_what_a_state_has_not_touched() -> None:
     assert torch.equal(plain.states, fused.states)
 
 
+def test_a_gain_is_the_same_for_all_slots_that_hold_something() -> None:
+    injector = tiny.attach(tiny.build("llama"))
+    torch.nn.init.constant_(injector.codec.decoder.gain, 0.5)
+    both = injector.prepare([tiny.state(segments=2), tiny.state(segments=1)])
+    assert both is not None
+    older, newest = both.log_weights[0, 0], both.log_weights[0, -1]
+    assert newest == 0.5
+    assert older - newest == pytest.approx(torch.tensor(0.7).log().item())
+    assert both.log_weights[1, 0] == -torch.inf
+    trained = injector.inject(both.slots, both.log_weights)
+    trained.log_weights[0].sum().backward()
+    assert injector.codec.decoder.gain.grad == both.log_weights.shape[1]
+
+
 def test_a_heavier_segment_is_read_more() -> None:
     model, tokens = tiny.build("llama"), tiny.ids(6)
     injector = tiny.attach(model)

@@ -27,7 +27,9 @@ def tiny_llama() -> LlamaForCausalLM:
 def tiny_codec() -> StateCodec:
     """A codec for it."""
     torch.manual_seed(1)
-    return StateCodec(CodecConfig(d_model=64, layer=1, compression_ratio=1 / 8, slots=3)).eval()
+    codec = StateCodec(CodecConfig(d_model=64, layer=1, compression_ratio=1 / 8, slots=3)).eval()
+    torch.nn.init.constant_(codec.decoder.gain, 0.5)
+    return codec
 
 
 def a_state() -> FusedState:
