@@ -25,7 +25,8 @@ def placed(states: Sequence[FusedState | None], config: CodecConfig) -> tuple[Te
 def _place(state: FusedState, slots: Tensor, log_weights: Tensor, per_segment: int) -> None:
     """Write a state into its row: every age has its own columns, the newest last, empty slots on the left.
 
-    A weight counts relative to the heaviest segment's: the newest slots weigh as much as a token of text.
+    A weight counts relative to the heaviest segment's: the newest slots weigh as much as a token of text, and by
+    the decoder's gain more.
     """
     if len(state.segments) * per_segment > len(slots):
         raise CodecError(
