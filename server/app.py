@@ -96,8 +96,8 @@ class Server:
         One more is expected to take as much as each of those there are, on average, whether they speak or not.
         """
         limits = self.config.server
-        each = self.models.cores.load.share() / self.sessions if self.sessions else 0.0
-        return self.sessions >= limits.max_sessions or each * (self.sessions + 1) > limits.full_share
+        expected = self.models.cores.load.each(self.sessions) * (self.sessions + 1)
+        return self.sessions >= limits.max_sessions or (self.sessions > 0 and expected > limits.full_share)
 
     def backlogs(self) -> tuple[Backlog, ...]:
         """What waits in the queues of sound of every conversation."""
@@ -277,6 +277,7 @@ class Server:
         try:
             await door.serve()
         finally:
+            self.models.cores.load.left(self.sessions)
             del self._doors[door]
             self.watch.metrics.session_over(door.session_id, door.close_code, door.backlogs())
 

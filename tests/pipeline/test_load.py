@@ -45,6 +45,18 @@ def test_cores_are_held_from_when_they_are_given_to_when_they_are_given_back() -
     assert cores.load.share() == pytest.approx(0.5 / WINDOW_S)
 
 
+def test_what_those_who_left_took_is_not_put_down_to_those_who_stay() -> None:
+    now = 100.0
+    load = Load(1, lambda: now)
+    load.note(6.0, cores=1)
+    load.left(3)
+    load.left(2)
+    assert load.each(1) == pytest.approx(0.6 / 3)
+    now += REMEMBERED_S + 1
+    load.note(4.0, cores=1)
+    assert load.each(1) == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize("conversations", [2, 5])
 async def test_conversations_take_turns_token_by_token(conversations: int) -> None:
     """Whoever asks for a token has it after one token of each of the others, however long their replies are."""

@@ -15,7 +15,7 @@ from websockets.asyncio.server import serve
 
 from audio.wav import read_recording
 from pipeline.backends.loader import Models
-from pipeline.config import Config, load_config
+from pipeline.config import Config, ServerConfig, load_config
 from server.app import Server
 from server.speech import serve_speech
 from server.voices.hibari import HibariVoice
@@ -155,7 +155,8 @@ async def test_a_speech_server_killed_in_mid_reply_fails_that_turn_and_the_next_
 
 
 async def test_a_client_killed_in_mid_turn_leaves_nothing_behind(models: Models, voice: HibariVoice) -> None:
-    async with Server(Config(), models=models, voice=voice) as server:
+    roomy = Config(server=ServerConfig(full_share=9.0))  # the models have been busy with other tests
+    async with Server(roomy, models=models, voice=voice) as server:
         await (await connect(server.realtime_url)).close()
         before = _holdings()
         for _ in range(3):
