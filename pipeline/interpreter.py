@@ -18,6 +18,8 @@ def starting() -> Iterator[None]:
     Walking it again and again took a fifth of a start, and a later walk would stop the sound for 0.2 s.
     """
     collected, interval_s = gc.isenabled(), sys.getswitchinterval()
+    if collected:
+        gc.collect()  # what is garbage already would stay, too
     gc.disable()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
