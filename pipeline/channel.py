@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import accumulate
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Overflow(Enum):
@@ -128,24 +130,21 @@ class Channel(Generic[T]):
             self._closed = True
             self._changed.notify_all()
 
-    async def __aiter__(self) -> AsyncIterator[T]:
-        while True:
-            try:
-                item = await self.receive()
-            except ChannelClosed:
-                return
-            yield item
-            del item  # what was taken is the taker's alone, not held here until the next one comes
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._until_closed(self.receive)
 
-    async def batches(self, most: float) -> AsyncIterator[list[T]]:
+    def batches(self, most: float) -> AsyncIterator[list[T]]:
         """What ``receive_some`` returns, again and again until closed."""
+        return self._until_closed(partial(self.receive_some, most))
+
+    async def _until_closed(self, receive: Callable[[], Awaitable[R]]) -> AsyncIterator[R]:
         while True:
             try:
-                items = await self.receive_some(most)
+                received = await receive()
             except ChannelClosed:
                 return
-            yield items
-            del items
+            yield received
+            del received  # what was taken is the taker's alone, not held here until the next one comes
 
     async def _wait_for_item(self) -> None:
         await self._changed.wait_for(lambda: self._closed or bool(self._items))

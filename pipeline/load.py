@@ -18,9 +18,7 @@ class Load:
         self._cores = cores
         self._clock = clock
         self._held: defaultdict[int, float] = defaultdict(float)  # seconds of cores, in each second of the clock
-        self._crowds: dict[
-            int, int
-        ] = {}  # conversations that there were when one left, by the second of the clock
+        self._crowds: dict[int, int] = {}  # conversations there were when one left, in the same way
         self._lock = threading.Lock()
 
     def note(self, seconds: float, cores: int) -> None:
