@@ -120,7 +120,7 @@ class WhisperRecogniser:
                 encoder = pool.submit(own_encoder, folder) if device == "cpu" else None
                 loading = pool.submit(_ctranslate2, folder, device=device, **options)
                 own = device == "cpu" and compute_type == "int8"
-                self.decoder = _own_decoder(folder, prepared) if own else None
+                self.decoder = _own_decoder(folder, threads, prepared) if own else None
                 self.whisper: Any = loading.result()
             self._language = language if self.whisper.model.is_multilingual else "en"
             self._tokenizer(self._language or "en")
@@ -135,7 +135,6 @@ class WhisperRecogniser:
             self.whisper,
             folder,
             encoder.result() if encoder else None,
-            threads,
             whole_windows=self._whole_windows,
             prepared=prepared,
         )
@@ -271,10 +270,10 @@ def _ctranslate2(folder: Path, **options: Any) -> WhisperModel:
     return whisper
 
 
-def _own_decoder(folder: Path, prepared: Prepared | None) -> WhisperDecoder | None:
+def _own_decoder(folder: Path, threads: int, prepared: Prepared | None) -> WhisperDecoder | None:
     """The decoder that can take a guess, its loops compiled; None where the weights are of another kind."""
     try:
-        decoder = WhisperDecoder(folder, prepared)
+        decoder = WhisperDecoder(folder, threads, prepared)
     except UnknownWeightsError as error:
         log.warning("words that were heard before are decoded again: %s", error)
         return None

@@ -14,6 +14,7 @@ the guess.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ from pipeline.prepared import Prepared
 USUAL_FRAMES = 160  # 3.2 s of sound; what is heard comes in whole steps of the encoder
 # A token in a pass costs a third of a pass of its own.
 LOOK_AHEAD = 6
+
+_callers = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +65,16 @@ class Written:
 class WhisperDecoder:
     """One model's decoder; may be used from several threads."""
 
-    def __init__(self, folder: Path, prepared: Prepared | None = None) -> None:
+    def __init__(self, folder: Path, threads: int, prepared: Prepared | None = None) -> None:
         """Load a CTranslate2 model. Raises UnknownWeightsError where it is of another kind.
 
-        ``prepared``: where its packed weights are kept for the next start.
+        ``threads``: how many torch takes for a caller, where it computes. ``prepared``: where the packed weights
+        are kept for the next start.
         """
         loaded, config = decoding(folder, prepared), json.loads((folder / "config.json").read_text())
         self._weights = loaded.weights
-        ear = _TiledEar if has_tiles() else _Ear
-        self._ear = ear(loaded.cross_weight, loaded.cross_bias, loaded.weights.heads)
+        cross = loaded.cross_weight, loaded.cross_bias, loaded.weights.heads
+        self._ear = _TiledEar(*cross) if has_tiles() else _Ear(*cross, threads)
         self._never: list[int] = config.get("suppress_ids", [])
         self._never_first: list[int] = config.get("suppress_ids_begin", [])
 
@@ -178,10 +182,10 @@ class _TiledEar:
 class _Ear:
     """The same for processors without tiles for bfloat16."""
 
-    def __init__(self, weight: Floats, bias: Floats, heads: int) -> None:
+    def __init__(self, weight: Floats, bias: Floats, heads: int, threads: int) -> None:
         import torch
 
-        self._heads = heads
+        self._heads, self._threads = heads, threads
         self._weight, self._bias = torch.from_numpy(weight).flatten(0, 1), torch.from_numpy(bias).flatten()
         if bfloat16_pays([self._weight], USUAL_FRAMES):
             self._weight, self._bias = self._weight.bfloat16(), self._bias.bfloat16()
@@ -190,6 +194,7 @@ class _Ear:
         """Keys and values of ``encoded [frames, width]``."""
         import torch
 
+        _compute_with(self._threads)
         frames, width = encoded.shape
         with torch.inference_mode():
             x = torch.from_numpy(encoded).to(self._weight.dtype)
@@ -204,3 +209,19 @@ def _most_likely(logits: Floats) -> Iterator[tuple[int, float]]:
     for row in logits:
         chosen = int(row.argmax())
         yield chosen, -float(np.log(np.exp(row - row[chosen]).sum()))
+
+
+def _compute_with(threads: int) -> None:
+    """Have torch take so many threads for what this one asks of it, and leave all others as they are.
+
+    torch has a number for each thread that has computed, and one for those to come: both are set at once.
+    """
+    import torch
+
+    if getattr(_callers, "threads", 0) != threads:
+        for_others = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        other = threading.Thread(target=torch.set_num_threads, args=(for_others,))
+        other.start()
+        other.join()
+        _callers.threads = threads

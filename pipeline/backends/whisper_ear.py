@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,6 @@ SLACK_SAMPLES = RATE_HZ // 2  # of silence after the sound, at least
 # Log-mel value of digital silence in a sound whose speech is of ordinary loudness.
 SILENCE_LEVEL = -0.75
 
-_callers = threading.local()
 log = logging.getLogger(__name__)
 
 
@@ -47,16 +45,14 @@ class WhisperEar:
         whisper: WhisperModel,
         folder: Path,
         own: WhisperEncoder | None,
-        threads: int,
         *,
         whole_windows: bool = False,
         prepared: Prepared | None = None,
     ) -> None:
-        """``own``: what encodes instead of CTranslate2. ``threads``: how many each caller computes with."""
+        """``own``: what encodes instead of CTranslate2."""
         self._whisper: Any = whisper
         self._own = own
         self._features = LogMel(whisper.feature_extractor.mel_filters)
-        self._threads = threads
         self._whole_windows = whole_windows
         # A window of silence, encoded; None where every window is a whole one.
         self.silence: Floats | None = None
@@ -67,8 +63,6 @@ class WhisperEar:
 
     def encode(self, sound: Samples) -> Any:
         """The encoder's output ``[1, frames of 20 ms, width]``: an array, or on a GPU what lies there."""
-        if self._own is None:
-            _compute_with(self._threads)
         if self._whole_windows:
             return self._whisper.encode(pad_or_trim(self._whisper.feature_extractor(sound)))
         slack = SLACK_SAMPLES + -(len(sound) + SLACK_SAMPLES) % (STEP_FRAMES * FRAME_SAMPLES)
@@ -87,8 +81,6 @@ class WhisperEar:
         return np.array(self._whisper.encode(features), np.float32)
 
     def _new_silence(self) -> _Silence:
-        if self._own is None:
-            _compute_with(self._threads)
         return _Silence(self._through(self._level(WINDOW_FRAMES)))
 
     def _level(self, frames: int) -> Floats:
@@ -112,19 +104,3 @@ def own_encoder(folder: Path) -> WhisperEncoder | None:
 def as_storage(encoded: Any) -> ctranslate2.StorageView:
     """The encoder's output as CTranslate2 takes it."""
     return ctranslate2.StorageView.from_array(encoded) if isinstance(encoded, np.ndarray) else encoded
-
-
-def _compute_with(threads: int) -> None:
-    """Have torch take so many threads for what this one asks of it, and leave all others as they are.
-
-    torch has a number for each thread that has computed, and one for those to come: both are set at once.
-    """
-    import torch
-
-    if getattr(_callers, "threads", 0) != threads:
-        for_others = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        other = threading.Thread(target=torch.set_num_threads, args=(for_others,))
-        other.start()
-        other.join()
-        _callers.threads = threads

@@ -46,7 +46,7 @@ def test_without_tiles_ctranslate2_encodes(
 ) -> None:
     monkeypatch.setattr(whisper_ear, "has_tiles", lambda: False)
     folder = store.path("whisper-base")
-    ear = WhisperEar(whisper, folder, own_encoder(folder), 1)
+    ear = WhisperEar(whisper, folder, own_encoder(folder))
     encoded = ear.encode(sound)
     assert encoded.shape[1] % STEP_FRAMES == 0
     assert np.array_equal(np.array(as_storage(encoded)), encoded)
@@ -56,7 +56,7 @@ def test_silence_fills_the_window_behind_what_was_heard(
     store: Store, whisper: WhisperModel, sound: np.ndarray
 ) -> None:
     folder = store.path("whisper-base")
-    ear = WhisperEar(whisper, folder, own_encoder(folder), 1)
+    ear = WhisperEar(whisper, folder, own_encoder(folder))
     encoded = ear.encode(sound)
     whole = ear.in_silence(encoded)
     assert whole.shape[1] == WINDOW_FRAMES // 2
