@@ -20,8 +20,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pipeline.backends.compiler import njit
-from pipeline.backends.prefetch import LINE, prefetch
-from pipeline.backends.tiles import BYTE, INT64, call, in_tiles, load, pointer, usable
+from pipeline.backends.prefetch import prefetch
+from pipeline.backends.tiles import BYTE, INT64, call, in_tiles, lined_up, load, pointer, usable
 
 Floats = NDArray[np.float32]
 Bfloats = NDArray[np.uint16]
@@ -96,9 +96,7 @@ def strips(rows: int, columns: int) -> Bfloats:
     if rows % BLOCK or columns % TILE_COLUMNS:
         raise ValueError("rows that do not fill their tiles")
     shape = rows // TILE_ROWS, columns // TILE_COLUMNS, TILE_ROWS, TILE_COLUMNS
-    size = shape[0] * shape[1] * TILE_ROWS * TILE_COLUMNS
-    space = np.empty(size + LINE // 2, np.uint16)
-    return space[-space.ctypes.data % LINE // 2 :][:size].reshape(shape)
+    return lined_up(2 * rows * columns).view(np.uint16).reshape(shape)
 
 
 @njit(nogil=True, cache=True)

@@ -53,6 +53,13 @@ def fits(rows: int, columns: int) -> bool:
     return rows % TILED_ROWS == 0 and columns % TILE_COLUMNS == 0
 
 
+@njit(nogil=True, cache=True)
+def lined_up(size: int) -> NDArray[np.int8]:
+    """Room for so many bytes, from where a line begins: a tile's row that lies across two takes twice as long."""
+    space = np.empty(size + LINE, np.int8)
+    return space[-space.ctypes.data % LINE :][:size]
+
+
 def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
     """Weights ``[layers, rows, columns]`` in the order in which the unit takes them, the array's shape the same.
 
@@ -60,9 +67,7 @@ def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
     """
     layers, rows, columns = weights.shape
     cut = (layers, rows // TILE_ROWS, TILE_ROWS, columns // TILE_COLUMNS, TILE_COLUMNS // 4, 4)
-    # A tile's row that lies across two lines of the cache takes twice as long.
-    space = np.empty(weights.size + LINE, np.int8)
-    tiles = space[-space.ctypes.data % LINE :][: weights.size].reshape(weights.shape)
+    tiles = lined_up(weights.size).reshape(weights.shape)
     tiles[:] = weights.reshape(cut).transpose(0, 1, 3, 4, 2, 5).reshape(weights.shape)
     return tiles
 
@@ -149,8 +154,7 @@ def multiply_tiles(x: Integers, scales: Floats, weight: Integers, weight_scales:
     """``out [tokens, rows]`` = ``x [tokens, columns]`` times ``weight [rows, columns]`` in tiles."""
     rows, columns = weight.shape
     halves = _halves(x)
-    space = np.empty(STRIPS * TILE_ROWS * TILE_ROWS + LINE // 4, np.int32)
-    sums = space[-space.ctypes.data % LINE // 4 :][: STRIPS * TILE_ROWS * TILE_ROWS]
+    sums = lined_up(4 * STRIPS * TILE_ROWS * TILE_ROWS).view(np.int32)
     sums_of = sums.reshape((STRIPS, TILE_ROWS, TILE_ROWS))
     share = rows // STRIPS
     configure(LAYOUT.ctypes.data)
@@ -172,9 +176,8 @@ def _halves(x: Integers) -> NDArray[np.int8]:
     """Tokens ``[tokens, columns]`` of 12 bits in groups ``[groups, high and low of TILE_TOKENS, columns]``."""
     tokens, columns = x.shape
     shape = (-(-tokens // TILE_TOKENS), 2 * TILE_TOKENS, columns)
-    size = shape[0] * shape[1] * shape[2]
-    space = np.zeros(size + LINE, np.int8)
-    halves = space[-space.ctypes.data % LINE :][:size].reshape(shape)
+    halves = lined_up(shape[0] * shape[1] * shape[2]).reshape(shape)
+    halves[:] = 0
     for token in range(tokens):
         group, place = token // TILE_TOKENS, token % TILE_TOKENS
         for column in range(columns):

@@ -67,8 +67,7 @@ def _convolved(features: Floats, weights: Weights) -> Floats:
 
 @njit(nogil=True, cache=True)
 def _multiply_bent(x: Bfloats, linear: Tiled, out: Floats) -> None:
-    multiply(x, linear.weight[0], out)
-    bias = linear.bias[0]
+    bias = _multiplied(x, linear, 0, 0, out)
     for row in range(len(out)):
         one = out[row]
         for column in range(len(one)):
@@ -124,9 +123,9 @@ def _bend(x: Bfloats, linear: Tiled, layer: int, out: Bfloats) -> None:
 
 @njit(nogil=True, cache=True)
 def _multiplied(x: Bfloats, linear: Tiled, layer: int, begin: int, out: Floats) -> Floats:
-    """Sets ``out [rows, BLOCK]`` to ``x`` times the weights from one on; returns the biases that it lacks."""
+    """Sets ``out`` to ``x`` times so many weights, from one on; returns the biases that it lacks."""
     multiply(x, linear.weight[layer, begin // TILE_ROWS :], out)
-    bias: Floats = linear.bias[layer][begin : begin + BLOCK]
+    bias: Floats = linear.bias[layer][begin : begin + out.shape[1]]
     return bias
 
 
@@ -250,10 +249,8 @@ def hear(encoded: Floats, cross: Tiled, heads: int) -> tuple[Floats, Floats]:
 
 @njit(nogil=True, cache=True)
 def _hear_head(x: Bfloats, linear: Tiled, layer: int, head: int, out: Floats) -> None:
-    begin, width = head * out.shape[1], out.shape[1]
-    multiply(x, linear.weight[layer, begin // TILE_ROWS :], out)
-    bias = linear.bias[layer][begin : begin + width]
+    bias = _multiplied(x, linear, layer, head * out.shape[1], out)
     for row in range(len(out)):
         one = out[row]
-        for column in range(width):
+        for column in range(len(one)):
             one[column] += bias[column]
