@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 async def open_server(stack: AsyncExitStack, config: Config, store: Store, keys: Keys | None = None) -> Server:
     """A running server, closed with the stack. Raises what entering a ``Server`` does."""
     with starting():
+        from server.listening import take_port
+
+        # What cannot be served is said before anything is loaded; the server takes the port for good.
+        take_port(config.server, keys is not None and keys.required)[0].close()
         from pipeline.backends.loader import begin_loading
         from server.voices.hibari import voice_of
 

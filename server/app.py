@@ -22,7 +22,7 @@ from pipeline.backends.loader import Loading, Models, begin_loading
 from pipeline.channel import Backlog
 from pipeline.config import Config
 from pipeline.interpreter import starting
-from pipeline.ports import EchoicError, InputError
+from pipeline.ports import EchoicError
 from pipeline.session import Session, Stages
 from pipeline.socket_log import socket_log
 from pipeline.speak import SpeechLink
@@ -31,9 +31,9 @@ from pipeline.timing import loop_clock
 from server import speech
 from server.client_secrets import ClientSecrets
 from server.door import GOING_AWAY, RealtimeDoor
-from server.gate import FULL, GONE, REALTIME_PATHS, TRY_LATER, Gate, Refusal, is_loopback
-from server.keys import KEY_VARIABLE, Keys, Visitor
-from server.listening import encryption, listen
+from server.gate import FULL, GONE, REALTIME_PATHS, TRY_LATER, Gate, Refusal
+from server.keys import Keys, Visitor
+from server.listening import take_port
 from server.page import Page
 from server.plain import DoorConnection
 from server.status import StatusPages
@@ -134,14 +134,7 @@ class Server:
 
     async def __aenter__(self) -> Self:
         """Take the port, load, and listen. Raises InputError for what cannot be served, StoreError for a model."""
-        settings = self.config.server
-        if not is_loopback(settings.host) and not self._keys.required:
-            raise InputError(
-                f"without a key only this machine is served, not {settings.host}: set {KEY_VARIABLE}, or name a "
-                "file of keys with --keys"
-            )
-        secured = encryption(settings.cert, settings.cert_key)
-        taken = listen(settings.host, settings.port)
+        taken, secured = take_port(self.config.server, self._keys.required)
         try:
             with starting():
                 await self._load()

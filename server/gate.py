@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
@@ -10,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from websockets.datastructures import Headers
 from websockets.http11 import Request
 
+from server.hosts import is_address, is_loopback
 from server.keys import Keys, Visitor
 from server.wire import event, rt
 
@@ -39,11 +39,6 @@ class Refusal(Exception):
         return event(rt.RealtimeErrorEvent, error={**told, "event_id": None})
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
-    return host == "localhost" or (_address(host) is not None and ipaddress.ip_address(host).is_loopback)
-
-
 class Gate:
     """Decides by keys, by the page that a browser is on, and by what is taken already."""
 
@@ -65,7 +60,7 @@ class Gate:
         if is_loopback(host):
             return True
         own = bool(host) and urlsplit(origin).netloc == headers.get("Host")
-        return own and (self._keys.required or _address(host) is not None)
+        return own and (self._keys.required or is_address(host))
 
     def admits_operator(self, headers: Headers) -> bool:
         """Whether the server's own figures may be shown: to its own keys, and to no client secret.
@@ -76,7 +71,7 @@ class Gate:
         if self._keys.required:
             return self._keys.is_own(bearer(headers))
         host = urlsplit(f"//{headers.get('Host', '')}").hostname or ""
-        return is_loopback(host) or _address(host) is not None
+        return is_loopback(host) or is_address(host)
 
     def realtime_visitor(self, request: Request, sessions: Iterable[Visitor]) -> Visitor:
         """Who wants a session. Raises Refusal: no beta clients, no strangers, nobody beyond their share."""
@@ -114,10 +109,3 @@ def bearer(headers: Headers) -> str:
 def offered_protocols(headers: Headers) -> list[str]:
     """The WebSocket subprotocols that a client offers."""
     return [name.strip() for line in headers.get_all("Sec-WebSocket-Protocol") for name in line.split(",")]
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None

@@ -6,14 +6,30 @@ import errno
 import socket
 import ssl
 
+from pipeline.config import ServerConfig
 from pipeline.ports import InputError
+from server.hosts import is_loopback
+from server.keys import KEY_VARIABLE
 
 # What the system keeps for a client that does not read, on top of the outbox: two seconds of sound.
 SEND_BUFFER_BYTES = 64 * 1024
 
 
-def encryption(cert: str, key: str) -> ssl.SSLContext | None:
-    """TLS with a certificate and its key, PEM files; None without. Raises InputError for files that are none."""
+def take_port(settings: ServerConfig, guarded: bool) -> tuple[socket.socket, ssl.SSLContext | None]:
+    """A listening socket and its TLS, if any; ``guarded`` says whether keys are asked for.
+
+    Raises InputError for what cannot be served, in words for whoever starts the server.
+    """
+    if not is_loopback(settings.host) and not guarded:
+        raise InputError(
+            f"without a key only this machine is served, not {settings.host}: set {KEY_VARIABLE}, or name a "
+            "file of keys with --keys"
+        )
+    secured = _encryption(settings.cert, settings.cert_key)
+    return _listen(settings.host, settings.port), secured
+
+
+def _encryption(cert: str, key: str) -> ssl.SSLContext | None:
     if not cert:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -24,8 +40,7 @@ def encryption(cert: str, key: str) -> ssl.SSLContext | None:
     return context
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening TCP socket. Raises InputError saying why there can be none."""
+def _listen(host: str, port: int) -> socket.socket:
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

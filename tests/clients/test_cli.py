@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from argparse import Namespace
@@ -21,17 +22,29 @@ def options(**given: object) -> Namespace:
     )
 
 
-def test_help_loads_no_model_library() -> None:
+def heavy_libraries_loaded_by(*words: str) -> str:
+    """As a list, written out by a fresh process in which the command ran and ended."""
     heavy = ("torch", "transformers", "openai", "matplotlib", "jiwer", "faster_whisper", "hibari", "onnxruntime")
     script = f"""
 import sys, clients.cli
 try:
-    clients.cli.main(["--help"])
+    sys.exit(clients.cli.main({words}))
 except SystemExit:
-    print("loaded", [name for name in {heavy} if name in sys.modules])
+    print([name for name in {heavy} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("loaded []\n")
+    return done.stdout.splitlines()[-1]
+
+
+def test_help_loads_no_model_library() -> None:
+    assert heavy_libraries_loaded_by("--help") == "[]"
+
+
+@pytest.mark.parametrize("refused", ["port", "host", "cert"])
+def test_what_cannot_be_served_is_told_before_anything_is_loaded(refused: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = {"port": str(taken.getsockname()[1]), "host": "0.0.0.0", "cert": str(tmp_path / "none.pem")}
+        assert heavy_libraries_loaded_by("serve", f"--{refused}", given[refused]) == "[]"
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
