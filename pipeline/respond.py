@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from pipeline.channel import Channel, ChannelClosed
 from pipeline.frames import SpokenAudio
 from pipeline.ports import Conversation, Exchange, Prompt, PromptRead, StageError, Token, ToolCall
-from pipeline.speak import SpeechContext, SpeechLink
+from pipeline.speak import SpeechLink
+from pipeline.speech_context import SpeechContext
 from pipeline.timing import Clock, Mark, TurnRecord
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from pipeline.config import TurnConfig
 from pipeline.endpointing import wait_ms
 from pipeline.floor import Floor, ReplyFloor
 from pipeline.frames import Final, Partial, SpeechPaused, SpeechResumed, SpeechStarted, VoiceEvent
-from pipeline.interruption import Interruption
-from pipeline.ports import SAMPLES_PER_MS
+from pipeline.over_reply import OverReply, Reaction
+from pipeline.silence import Silence
 from pipeline.timing import EndedBy
 from pipeline.utterance import Phase, Utterance
 
@@ -40,14 +40,11 @@ class TurnKeeper:
     def __init__(self, config: TurnConfig, gap_ms: float = 600.0, playing: Callable[[], str] = lambda: "") -> None:
         """``playing`` gives the words of the latest reply that can have been heard: an echo repeats them."""
         self._config = config
-        self._gap_s = gap_ms / 1000
+        self._sound = Silence(gap_ms / 1000)
         self._playing = playing
         self._numbers = itertools.count(1)
         self._utterance: Utterance | None = None
         self._reply = ReplyFloor()
-        self._position = 0
-        self._last_speech = 0
-        self._frame_at = 0.0
 
     @property
     def floor(self) -> Floor:
@@ -79,7 +76,7 @@ class TurnKeeper:
 
     def on_frame(self, position: int, last_speech: int, now: float) -> list[Action]:
         """Sound up to ``position`` has been listened to; the last sample that sounded like speech is known."""
-        self._position, self._last_speech, self._frame_at = position, last_speech, now
+        self._sound.frame(position, last_speech, now)
         return self.on_time(now)
 
     def on_time(self, now: float) -> list[Action]:
@@ -88,7 +85,7 @@ class TurnKeeper:
         if utterance is None:
             return []
         if not utterance.turn:
-            return self._over_reply(utterance)
+            return self._react(utterance, self._over_reply(utterance).at_sound())
         if utterance.phase is Phase.SPEAKING:
             return self._still_speaking(utterance, now)
         if utterance.phase is Phase.PAUSED:
@@ -96,13 +93,11 @@ class TurnKeeper:
         return self._commit_if_ready(utterance, now)
 
     def silence_ms(self, now: float) -> float:
-        """Since the last speech sample: in the sound, and on the clock once the sound has stopped coming."""
+        """Since the user's last speech sample; 0 while they speak, and while nobody does."""
         utterance = self._utterance
         if utterance is None or utterance.phase is Phase.SPEAKING:
             return 0.0
-        stalled = now - self._frame_at
-        missing = stalled * 1000 if stalled > self._gap_s else 0.0
-        return (self._position - utterance.end) / SAMPLES_PER_MS + missing
+        return self._sound.since_ms(utterance.end, now)
 
     # --- what the stages found ---
 
@@ -114,7 +109,7 @@ class TurnKeeper:
         utterance.take(f"{partial.stable} {partial.unstable}".strip())
         utterance.heard_until = partial.until
         if not utterance.turn:
-            return self._judge_interruption(utterance)
+            return self._react(utterance, self._over_reply(utterance).at_words())
         return self._draft_if_early(utterance)
 
     def on_final(self, final: Final, now: float) -> list[Action]:
@@ -124,7 +119,7 @@ class TurnKeeper:
             return []
         utterance.take(final.text, final=True)
         if not utterance.turn:
-            return self._settle_interruption(utterance, now)
+            return [*self._react(utterance, self._over_reply(utterance).at_final()), *self.on_time(now)]
         return [*self._draft_if_early(utterance), *self.on_time(now)]
 
     def on_judgement(self, probability: float, until: int, now: float) -> list[Action]:
@@ -156,7 +151,7 @@ class TurnKeeper:
         utterance = self._utterance
         if utterance is None:
             return []
-        return self._fail(utterance, reason) if utterance.turn else [*self._dismiss(utterance), *self._forget()]
+        return self._fail(utterance, reason) if utterance.turn else self._forget()
 
     # --- the fate of the reply ---
 
@@ -211,8 +206,8 @@ class TurnKeeper:
         utterance.by_client, utterance.ended_by = True, EndedBy.CLIENT
         dropped = utterance.drop_draft()
         if utterance.phase is Phase.SPEAKING:
-            utterance.pause(self._position)
-            return [*dropped, FinishHearing(self._position)]
+            utterance.pause(self._sound.position)
+            return [*dropped, FinishHearing(self._sound.position)]
         utterance.phase = Phase.PAUSED
         return [*dropped, *self.on_time(now)]
 
@@ -221,7 +216,7 @@ class TurnKeeper:
         utterance, self._utterance = self._utterance, None
         if utterance is None:
             return []
-        gone = [ForgetTurn(utterance.turn)] if utterance.turn else self._dismiss(utterance)
+        gone = [ForgetTurn(utterance.turn)] if utterance.turn else self._reply.resume()
         return [*utterance.drop_draft(), *gone, ForgetHeard()]
 
     # --- the user's turn, from its first word to its commit ---
@@ -273,15 +268,15 @@ class TurnKeeper:
             return []
         utterance.pause(end)
         if not utterance.turn:
-            return self._pause_over_reply(utterance)
+            return self._react(utterance, self._over_reply(utterance).at_pause())
         return [FinishHearing(end), *self._draft_if_early(utterance)]
 
     def _still_speaking(self, utterance: Utterance, now: float) -> list[Action]:
         if (now - utterance.began_at) * 1000 < self._config.longest_turn_ms:
             return []
-        utterance.pause(self._position)
+        utterance.pause(self._sound.position)
         utterance.ended_by = EndedBy.LONGEST_TURN
-        return [FinishHearing(self._position)]
+        return [FinishHearing(self._sound.position)]
 
     def _still_silent(self, utterance: Utterance, now: float) -> list[Action]:
         silence = self.silence_ms(now)
@@ -302,7 +297,7 @@ class TurnKeeper:
         return [*utterance.draft_anew(), *self._commit_if_ready(utterance, now)]
 
     def _clock_that_fired(self, wait: float, now: float) -> EndedBy:
-        if now - self._frame_at > self._gap_s:
+        if self._sound.stalled(now):
             return EndedBy.NO_AUDIO
         return EndedBy.LONGEST_WAIT if wait >= self._config.longest_wait_ms else EndedBy.EVIDENCE
 
@@ -347,40 +342,25 @@ class TurnKeeper:
 
     # --- speech over a reply ---
 
-    def _over_reply(self, utterance: Utterance) -> list[Action]:
-        if utterance.phase is not Phase.SPEAKING or utterance.dismissed:
-            return []
-        spoken = utterance.spoken_ms(self._last_speech)
-        pausing = self.floor is Floor.PLAYING and self._config.interrupts
-        if pausing and spoken >= self._config.barge_in_ms:
-            return self._reply.suspend()
-        if spoken >= self._config.barge_in_sure_ms and not utterance.heard_until:
-            return self._cut(utterance)
-        if spoken >= (self._config.backchannel_ms if utterance.text else self._config.wordless_ms):
-            nothing = self._meaning(utterance) is Interruption.NOTHING
-            return self._dismiss(utterance) if nothing else self._cut(utterance)
-        return []
+    def _over_reply(self, utterance: Utterance) -> OverReply:
+        spoken_ms = utterance.spoken_ms(self._sound.last_speech)
+        return OverReply(utterance, self.floor, spoken_ms, self._playing, self._config)
 
-    def _judge_interruption(self, utterance: Utterance) -> list[Action]:
-        """Words come in while somebody speaks over the reply."""
-        kind = self._meaning(utterance)
-        sure = utterance.spoken_ms(self._last_speech) >= self._config.barge_in_word_ms
-        if kind is Interruption.STOP or (kind is Interruption.WORDS and sure):
-            return self._cut(utterance)
-        return []
-
-    def _pause_over_reply(self, utterance: Utterance) -> list[Action]:
-        too_short = self._config.interrupts or utterance.spoken_ms(self._last_speech) < self._config.barge_in_ms
-        if self.floor is Floor.PLAYING and not utterance.dismissed and too_short:
-            return self._forget()
-        return [FinishHearing(utterance.end)]
-
-    def _settle_interruption(self, utterance: Utterance, now: float) -> list[Action]:
-        """Somebody spoke over the reply and paused; the transcript says what it was."""
-        kind = self._meaning(utterance)
-        if kind in (Interruption.NOTHING, Interruption.BACKCHANNEL):
-            return [*self._dismiss(utterance), *self._forget()]
-        return [*self._cut(utterance), *self.on_time(now)]
+    def _react(self, utterance: Utterance, reaction: Reaction) -> list[Action]:
+        match reaction:
+            case Reaction.NONE:
+                return []
+            case Reaction.SUSPEND:
+                return self._reply.suspend()
+            case Reaction.CUT:
+                return self._cut(utterance)
+            case Reaction.DISMISS:
+                utterance.dismissed = True
+                return self._reply.resume()
+            case Reaction.FORGET:
+                return self._forget()
+            case Reaction.HEAR_OUT:
+                return [FinishHearing(utterance.end)]
 
     def _cut(self, utterance: Utterance) -> list[Action]:
         """It is an interruption; where none is wanted, it is a turn beside the reply."""
@@ -390,14 +370,6 @@ class TurnKeeper:
         utterance.leave_echo_out(self._playing())
         return self._promote(utterance, self._reply.cut())
 
-    def _dismiss(self, utterance: Utterance) -> list[Action]:
-        """It is no interruption so far; words may still make it one."""
-        utterance.dismissed = True
-        return self._reply.resume()
-
     def _forget(self) -> list[Action]:
         self._utterance = None
-        return [ForgetHeard()]
-
-    def _meaning(self, utterance: Utterance) -> Interruption:
-        return utterance.meaning(self._playing())
+        return [*self._reply.resume(), ForgetHeard()]

@@ -13,10 +13,11 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from pipeline import speak
+from pipeline import speech_context
 from pipeline.frames import SpokenAudio, WordTime
 from pipeline.ports import StageError
-from pipeline.speak import SpeechContext, SpeechLink
+from pipeline.speak import SpeechLink
+from pipeline.speech_context import SpeechContext
 from pipeline.speech_wire import Alignment, WordTimes, stream_url
 
 Answer = Callable[["Speaker", dict[str, Any]], Awaitable[None]]
@@ -205,7 +206,7 @@ async def test_a_listener_that_waits_is_released_by_a_cancel() -> None:
 
 
 async def test_text_waits_while_enough_audio_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speak, "ENOUGH_AUDIO_MS", 100.0)
+    monkeypatch.setattr(speech_context, "ENOUGH_AUDIO_MS", 100.0)
     async with linked(echo) as (speaker, link), asyncio.TaskGroup() as tasks:
         reply = await link.open("reply")
         await reply.say("One. Two")
@@ -219,7 +220,7 @@ async def test_text_waits_while_enough_audio_does(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_audio_that_nobody_takes_fails_its_context_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speak, "MAX_AUDIO_MS", 250.0)
+    monkeypatch.setattr(speech_context, "MAX_AUDIO_MS", 250.0)
     async with linked(echo) as (_, link):
         stuck, other = await link.open("stuck"), await link.open("other")
         await stuck.say("One. Two. Three. Four. Five.")

@@ -14,7 +14,8 @@ from audio.format import AudioFormat
 from audio.resample import resample
 from pipeline.frames import SpokenAudio
 from pipeline.ports import Speech, StageError
-from pipeline.speak import SpeechContext, SpeechLink
+from pipeline.speak import SpeechLink
+from pipeline.speech_context import SpeechContext
 from server.speech import serve_speech
 from server.voices.hibari import HibariVoice
 
