@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from clients.beside import beside
 from clients.clip import replay_clip
-from clients.machine.figures import beside
 from clients.measure import ClipResult
 from clients.recordings import Recording
 from clients.summary import Spread, spread

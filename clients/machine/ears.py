@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from audio.format import AudioChunk
-from clients.machine.figures import Go, beside, interleaved
+from clients.beside import beside
+from clients.machine.figures import Go, interleaved
 from pipeline.ports import RATE_HZ, VAD_FRAME_SAMPLES, Hypothesis, Recogniser, Samples
 from pipeline.timing import loop_clock
 from pipeline.transcribe import Transcriber

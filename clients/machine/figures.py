@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from clients.latency import percentile
 
@@ -126,16 +124,3 @@ async def seconds(job: Callable[[], Awaitable[object]]) -> float:
     began = time.perf_counter()
     await job()
     return time.perf_counter() - began
-
-
-@asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Work that goes on for as long as the block does; where it failed, that is raised at the block's end."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-    if not task.cancelled():
-        task.result()

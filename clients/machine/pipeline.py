@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from clients.beside import beside
 from clients.clip import replay_clip
 from clients.crowd import measure_level
-from clients.machine.figures import beside
 from clients.measure import ClipResult
 from clients.realtime import RATE_HZ as WIRE_HZ
 from clients.recordings import Recording

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from clients.beside import beside
 from clients.cli import main
 from clients.machine import command, rows, stock
 from clients.machine.bandwidth import Reading, _sum
 from clients.machine.command import Bench
 from clients.machine.ears import live_updates
-from clients.machine.figures import Goal, Row, Skipped, beside, exactly, interleaved, p99_ms
+from clients.machine.figures import Goal, Row, Skipped, exactly, interleaved, p99_ms
 from clients.machine.pipeline import lags_s, overheads_s
 from clients.machine.report import as_json, render, write_json
 from clients.machine.served import Outside
