@@ -1,7 +1,7 @@
 """Matrix products of many rows in tiles of bfloat16 (Intel's AMX), for compiled loops.
 
 Four tiles of sums are kept, of two strips of rows with two strips of weights, so each tile that is loaded is
-multiplied twice; with fewer the unit waits for its tiles. numba knows no bfloat16: it is uint16 here.
+multiplied twice; with fewer the unit waits for its tiles.
 
 A strip is 16 rows, cut into tiles of 32 columns: ``[columns / 32, 16, 32]``. In a tile of weights the columns are
 in pairs, a pair of all 16 rows after the other, as ``in_tiles`` puts them (tiles.py).
@@ -19,12 +19,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from pipeline.backends.bfloats import Bfloats
 from pipeline.backends.compiler import njit
 from pipeline.backends.prefetch import prefetch
 from pipeline.backends.tiles import BYTE, INT64, call, in_tiles, lined_up, load, pointer, usable
 
 Floats = NDArray[np.float32]
-Bfloats = NDArray[np.uint16]
 
 TILE_ROWS, TILE_COLUMNS = 16, 32
 BLOCK = 2 * TILE_ROWS  # rows, and weights, that are multiplied at a time
@@ -121,9 +121,3 @@ def multiply(x: Bfloats, weight: Bfloats, out: Floats) -> None:
                 out[row:, column:].ctypes.data,
                 out.strides[0],
             )
-
-
-@njit(nogil=True, cache=True)
-def rounded(x: np.float32) -> np.uint16:
-    """The nearest bfloat16, as its bits; of two as near the one further from 0."""
-    return np.uint16((np.uint32(np.float32(x).view(np.uint32)) + np.uint32(0x8000)) >> np.uint32(16))

@@ -15,12 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.backends.bfloats import Bfloats, widened
 from pipeline.backends.compiler import FAST, njit
 from pipeline.backends.dot_products import FOUR_ROWS, ONE_ROWS, four_tokens, one_token
+from pipeline.backends.prefetch import ask_ahead
 from pipeline.backends.tiles import fits, in_tiles, multiply_tiles, place_in_tiles, usable
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int8] | NDArray[np.int16]
+Kept = Floats | Bfloats  # keys and values
 
 FINEST_LEVELS = 2047  # 12 bits: finer than bfloat16
 WEIGHT_LEVELS = 127
@@ -154,7 +157,7 @@ def highest(x: Floats) -> np.float32:
 
 @njit(nogil=True, cache=True)
 def attend(
-    queries: Floats, seen: tuple[int, int], keys: Floats, values: Floats, log_weights: Floats, out: Floats
+    queries: Floats, seen: tuple[int, int], keys: Kept, values: Kept, log_weights: Floats, out: Floats
 ) -> None:
     """What one token's heads see of the places ``seen``, from and to; neighbouring heads share a key head."""
     kv_heads, _, width = keys.shape
@@ -167,23 +170,24 @@ def attend(
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _look(query: Floats, keys: Floats, log_weights: Floats, shares: Floats) -> None:
+def _look(query: Floats, keys: Kept, log_weights: Floats, shares: Floats) -> None:
     """The softmax of the query's products with ``keys [positions, head width]``, the first of them weighted."""
     positions, width = keys.shape
     root = np.float32(1 / np.sqrt(width))
     fours = positions // 4 * 4
     for first in range(0, fours, 4):
         one = two = three = four = np.float32(0)
+        ask_ahead(keys[first].ctypes.data)
         for column in range(width):
-            one += query[column] * keys[first, column]
-            two += query[column] * keys[first + 1, column]
-            three += query[column] * keys[first + 2, column]
-            four += query[column] * keys[first + 3, column]
+            one += query[column] * widened(keys[first, column])
+            two += query[column] * widened(keys[first + 1, column])
+            three += query[column] * widened(keys[first + 2, column])
+            four += query[column] * widened(keys[first + 3, column])
         shares[first], shares[first + 1], shares[first + 2], shares[first + 3] = one, two, three, four
     for position in range(fours, positions):
         score = np.float32(0)
         for column in range(width):
-            score += query[column] * keys[position, column]
+            score += query[column] * widened(keys[position, column])
         shares[position] = score
     shares *= root
     for position in range(len(log_weights)):
@@ -208,15 +212,17 @@ def exponential(x: np.float32) -> np.float32:
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _mix(shares: Floats, values: Floats, out: Floats) -> None:
+def _mix(shares: Floats, values: Kept, out: Floats) -> None:
     positions, width = values.shape
     fours = positions // 4 * 4
     out[:] = 0
     for first in range(0, fours, 4):
         one, two, three, four = shares[first], shares[first + 1], shares[first + 2], shares[first + 3]
+        ask_ahead(values[first].ctypes.data)
         for column in range(width):
-            left = one * values[first, column] + two * values[first + 1, column]
-            out[column] += left + three * values[first + 2, column] + four * values[first + 3, column]
+            left = one * widened(values[first, column]) + two * widened(values[first + 1, column])
+            right = three * widened(values[first + 2, column]) + four * widened(values[first + 3, column])
+            out[column] += left + right
     for position in range(fours, positions):
         for column in range(width):
-            out[column] += shares[position] * values[position, column]
+            out[column] += shares[position] * widened(values[position, column])

@@ -9,6 +9,7 @@ from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from pipeline.backends.bfloats import Bfloats, rounded
 from pipeline.backends.compiler import FAST, njit
 from pipeline.backends.kernels import Floats, Packed, attend, exponential, project
 
@@ -35,7 +36,7 @@ class Weights(NamedTuple):
 class Caches(NamedTuple):
     """Where the new rows of several sequences go: ``begins[s]`` to ``begins[s + 1]`` belong to sequence ``s``.
 
-    At the addresses ``keys[s]`` and ``values[s]`` are float32 ``[layers, kv heads, capacities[s], head width]``:
+    At the addresses ``keys[s]`` and ``values[s]`` are bfloat16 ``[layers, kv heads, capacities[s], head width]``:
     room for a state's slots, then tokens. The sequence's first new row goes to place ``ends[s]``; the last
     ``slots[s]`` places of the first ``room`` are slots, which the layers from ``uppers[s]`` on see with
     ``log_weights[s]`` added to their logits.
@@ -56,10 +57,10 @@ def _pointer(_typing: Any, _address: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return types.CPointer(types.float32)(types.intp), build
+    return types.CPointer(types.uint16)(types.intp), build
 
 
-_floats_at: Any = intrinsic(_pointer)
+_bfloats_at: Any = intrinsic(_pointer)
 
 
 @njit(nogil=True, cache=True)
@@ -97,9 +98,9 @@ def _attend_own(
     """What the new rows of one sequence see of it, themselves included; row by row."""
     width = qkv.shape[1] // (heads + 2 * kv_heads)
     shape = (kv_heads, caches.capacities[sequence], width)
-    offset = layer * shape[0] * shape[1] * shape[2] * 4
-    keys = carray(_floats_at(caches.keys[sequence] + offset), shape)
-    values = carray(_floats_at(caches.values[sequence] + offset), shape)
+    offset = layer * shape[0] * shape[1] * shape[2] * 2
+    keys = carray(_bfloats_at(caches.keys[sequence] + offset), shape)
+    values = carray(_bfloats_at(caches.values[sequence] + offset), shape)
     slots = caches.slots[sequence] if layer >= caches.uppers[sequence] else 0
     log_weights = caches.log_weights[sequence, :slots]
     begin, end = caches.begins[sequence], caches.begins[sequence + 1]
@@ -160,12 +161,13 @@ def _turn(heads: Floats, cosines: Floats, sines: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _store(qkv: Floats, place: int, keys: Floats, values: Floats, heads: int) -> None:
+def _store(qkv: Floats, place: int, keys: Bfloats, values: Bfloats, heads: int) -> None:
     kv_heads, _, width = keys.shape
     for head in range(kv_heads):
         key, value = (heads + head) * width, (heads + kv_heads + head) * width
-        keys[head, place] = qkv[key : key + width]
-        values[head, place] = qkv[value : value + width]
+        for column in range(width):
+            keys[head, place, column] = rounded(qkv[key + column])
+            values[head, place, column] = rounded(qkv[value + column])
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, error_model="numpy")  # a check for zero would rule out vectors

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from pipeline.backends.bfloats import Bfloats
 from pipeline.backends.decoders import Piece
 from pipeline.backends.dot_products import LANES
 from pipeline.backends.kernels import Floats, pack
@@ -45,8 +46,8 @@ class Slots:
     """
 
     layer: int
-    keys: Floats
-    values: Floats
+    keys: Bfloats
+    values: Bfloats
     log_weights: Floats
 
 
@@ -138,9 +139,10 @@ class LeanLlama:
 class LeanDecoder:
     """One conversation's keys and values, ``[layers, kv heads, room + tokens, head width]``, growing by steps.
 
-    The room in front of the tokens is for a state's slots, right-aligned, so that slots and tokens are one stretch
-    of memory and a state costs no copying. ``states`` are the inputs ``[tokens, width]`` of the tapped layer that
-    the last tokens read had.
+    They are bfloat16, because reading them is what a token costs in a long conversation. The room in front of
+    the tokens is for a state's slots, right-aligned, so that slots and tokens are one stretch of memory and a
+    state costs no copying. ``states`` are the inputs ``[tokens, width]`` of the tapped layer that the last tokens
+    read had.
     """
 
     def __init__(self, model: LeanLlama, room: int = 0, tap: int = -1) -> None:
@@ -208,12 +210,12 @@ class LeanDecoder:
             old[:] = 0  # what is left behind must not outlive its turn
         self.keys, self.values = keys, values
 
-    def _buffers(self, capacity: int) -> tuple[Floats, Floats]:
+    def _buffers(self, capacity: int) -> tuple[Bfloats, Bfloats]:
         weights = self._model.weights
         layers, rows, _ = weights.qkv.values.shape
         width = rows // (weights.heads + 2 * weights.kv_heads)
         shape = (layers, weights.kv_heads, self.room + capacity, width)
-        return np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        return np.zeros(shape, np.uint16), np.zeros(shape, np.uint16)
 
 
 def _caches(takers: Sequence[tuple[LeanDecoder, int]]) -> Caches:

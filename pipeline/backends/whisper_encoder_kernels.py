@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.backends.bfloat16_tiles import BLOCK, TILE_COLUMNS, TILE_ROWS, Bfloats, multiply, rounded, strips
+from pipeline.backends.bfloat16_tiles import BLOCK, TILE_COLUMNS, TILE_ROWS, multiply, strips
+from pipeline.backends.bfloats import Bfloats, rounded
 from pipeline.backends.compiler import FAST, njit
 from pipeline.backends.kernels import Floats, exponential, highest
 from pipeline.backends.tiles import LAYOUT, configure, release

@@ -58,6 +58,12 @@ def test_the_cache_grows_without_changing_a_bit(tiny: LlamaForCausalLM) -> None:
     assert torch.equal(grown, last_logits(weights.open(), [long]))
 
 
+def test_a_conversation_keeps_two_bytes_a_number(tiny: LlamaForCausalLM) -> None:
+    decoder, shape = LeanLlama.of(tiny).open(), tiny.config
+    numbers = shape.num_hidden_layers * shape.num_key_value_heads * GROW_TOKENS * shape.head_dim
+    assert decoder.keys.nbytes == decoder.values.nbytes == 2 * numbers
+
+
 def test_packing_is_right_to_half_a_step(tiny: LlamaForCausalLM) -> None:
     weight = tiny.lm_head.weight.detach().numpy()
     packed = pack([weight])
