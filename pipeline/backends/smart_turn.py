@@ -8,6 +8,7 @@ import numpy as np
 import onnxruntime
 from faster_whisper.feature_extractor import FeatureExtractor
 
+from pipeline.backends.log_mel import LogMel
 from pipeline.backends.stage import failing_as
 from pipeline.cores import Cores
 from pipeline.ports import RATE_HZ, InputError, Samples
@@ -15,7 +16,6 @@ from pipeline.worker import Worker
 
 HEARD_S = 8
 HEARD_SAMPLES = HEARD_S * RATE_HZ
-FEATURE_FRAMES = HEARD_S * 100
 
 
 class SmartTurn:
@@ -30,7 +30,7 @@ class SmartTurn:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the runtime's errors have no common base below Exception
             raise InputError(f"turn-end model {path}: {str(error).splitlines()[0]}") from error
-        self._features = FeatureExtractor(chunk_length=HEARD_S)
+        self._features = LogMel(FeatureExtractor().mel_filters)
         self.worker = Worker("turn", cores)
 
     async def judge(self, sound: Samples) -> float:
@@ -43,8 +43,8 @@ class SmartTurn:
         self.worker.close()
 
     def _judge(self, sound: Samples) -> float:
-        features = self._features(normalised(sound), padding=0)[np.newaxis, :, :FEATURE_FRAMES]  # [1, 80, 800]
-        probability = self._session.run(None, {"input_features": features.astype(np.float32)})[0]
+        features = self._features(normalised(sound))[np.newaxis]  # [1, 80, 800]
+        probability = self._session.run(None, {"input_features": features})[0]
         return float(probability.item())
 
 
