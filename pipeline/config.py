@@ -76,7 +76,7 @@ class ListenConfig:
     start_probability: float = 0.5
     stop_probability: float = 0.35
     start_ms: int = 64
-    pause_ms: int = 96
+    pause_ms: int = 64
     preroll_ms: int = 400
     gap_ms: int = 600  # no frame for this long while speech is open counts as silence
     buffered_ms: float = 5_000.0  # live sound that waits longer than this is worth less than the sound after it
@@ -91,7 +91,7 @@ class TurnConfig:
     drafts: bool = True
     max_drafts: int = 4
     fixed_wait_ms: int = 0  # above 0: silence this long ends a turn, whatever the evidence
-    shortest_wait_ms: int = 224
+    shortest_wait_ms: int = 192
     undecided_wait_ms: int = 800
     statement_wait_ms: int = 1250  # people go on after a statement more often than after a question
     longest_wait_ms: int = 1500

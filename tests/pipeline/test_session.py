@@ -33,9 +33,9 @@ async def test_a_question_is_heard_and_answered() -> None:
 
 
 async def test_the_answer_leaves_in_the_frame_that_ends_the_turn() -> None:
-    """The pause costs 96 ms, the transcript 80, a token 15, a word 20: done before the wait of 224 ms is over."""
+    """The pause costs 64 ms, the transcript 80, a token 15, a word 20: done before the wait of 192 ms is over."""
     log = await Conversation(ASKED).run(4)
-    assert log.first_at(ReplyAudio) == pytest.approx(1.536 + 0.224, abs=0.021)
+    assert log.first_at(ReplyAudio) == pytest.approx(1.536 + 0.192, abs=0.021)
 
 
 async def test_the_way_to_the_voice_is_opened_when_the_user_begins_to_speak() -> None:
@@ -82,10 +82,10 @@ async def test_a_dropped_draft_reaches_nobody() -> None:
 
 
 async def test_a_syllable_in_the_last_moment_keeps_the_first_audio_back() -> None:
-    """Speech goes on 192 ms after the pause began: the turn is decided before the listener can be sure of it."""
-    log = await Conversation(Say(0.512, 1.536, "What is the time"), Say(1.728, 2.24, "in Rome?")).run(5)
+    """Speech goes on 160 ms after the pause began: the turn is decided before the listener can be sure of it."""
+    log = await Conversation(Say(0.512, 1.536, "What is the time"), Say(1.696, 2.208, "in Rome?")).run(5)
     assert log.all(TurnReopened)
-    assert log.first_at(ReplyAudio) > 2.24
+    assert log.first_at(ReplyAudio) > 2.208
 
 
 async def test_speech_after_the_commit_takes_the_turn_back_while_nothing_was_heard() -> None:

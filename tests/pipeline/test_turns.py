@@ -68,12 +68,12 @@ def test_an_early_draft_is_committed_only_with_the_final_transcript() -> None:
     assert talk.final(ASKED).all(Commit)
 
 
-def test_a_clear_question_is_committed_after_a_quarter_of_a_second() -> None:
+def test_a_clear_question_is_committed_after_a_fifth_of_a_second() -> None:
     talk = Talk().speech(1000).silence(96).final(ASKED).judged(0.97).audio_made()
     silent_before = talk.ms
     while not talk.all(Commit):
         talk.goes_on(32)
-    assert 96 + talk.ms - silent_before <= 256
+    assert 96 + talk.ms - silent_before <= 224
     assert talk.last(Commit).ended_by is EndedBy.EVIDENCE
 
 
