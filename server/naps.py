@@ -6,7 +6,7 @@ from websockets.asyncio.server import ServerConnection
 
 # What comes meanwhile waits in the system's buffers and is read at once: waking up costs more than reading. The
 # beginning of speech is noticed later by as much, at most.
-NAP_S = 0.09
+NAP_S = 0.12
 
 
 class NappingConnection(ServerConnection):
