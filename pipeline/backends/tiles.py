@@ -34,6 +34,7 @@ COMPILED = bool(llvmlite.binding.get_host_cpu_features().get("amx-int8")) and pl
 
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 BYTE, INT64 = ir.IntType(8), ir.IntType(64)
+_SUMS, _FLOATS = ir.VectorType(ir.IntType(32), TILE_ROWS), ir.VectorType(ir.FloatType(), TILE_ROWS)
 _X, _WEIGHT = STRIPS, STRIPS + 1  # the tiles behind those of the sums
 # Palette 1; then for each tile the bytes in a row, from byte 16 on, and the rows, from byte 48 on.
 LAYOUT = np.frombuffer(bytes([1] + [0] * 15 + [64, 0] * 8 + [0] * 16 + [16] * 8 + [0] * 8), np.uint8)
@@ -126,9 +127,56 @@ def _multiply_strips(_typing: Any, _x: Any, _weight: Any, _apart: Any, _columns:
     return types.void(*(types.intp,) * 5), build
 
 
+def _scale_strips(
+    _typing: Any,
+    _sums: Any,
+    _tokens: Any,
+    _scales: Any,
+    _weight_scales: Any,
+    _apart: Any,
+    _out: Any,
+    _out_row: Any,
+) -> Any:
+    """``out [tokens, rows]`` from the sums of strips so many rows apart, a tile's row in a vector.
+
+    Takes addresses, these two numbers, and the bytes from one row of ``out`` to the next.
+    """
+
+    def build(context: Any, builder: ir.IRBuilder, _signature: Any, arguments: tuple[ir.Value, ...]) -> Any:
+        sums, tokens, scales, weight_scales, apart, out, out_row = arguments
+        for strip in range(STRIPS):
+            there = builder.mul(apart, INT64(4 * strip))
+            factors = builder.load(pointer(builder, builder.add(weight_scales, there), _FLOATS), align=4)
+            with cgutils.for_range(builder, tokens, intp=INT64) as loop:
+                total = _total(builder, builder.add(sums, INT64(strip * TILE_ROWS * TILE_COLUMNS)), loop.index)
+                scale = pointer(builder, builder.add(scales, builder.mul(loop.index, INT64(4))), _FLOATS.element)
+                scaled = builder.fmul(builder.fmul(total, _everywhere(builder, builder.load(scale))), factors)
+                place = builder.add(builder.add(out, there), builder.mul(loop.index, out_row))
+                builder.store(scaled, pointer(builder, place, _FLOATS), align=4)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 7), build
+
+
+def _total(builder: ir.IRBuilder, sums: ir.Value, token: ir.Value) -> ir.Value:
+    """A token's sums ``16 * high + low`` in one tile, as floats."""
+    high = builder.add(sums, builder.mul(token, INT64(TILE_COLUMNS)))
+    low = builder.add(high, INT64(TILE_TOKENS * TILE_COLUMNS))
+    one, two = (builder.load(pointer(builder, half, _SUMS), align=4) for half in (high, low))
+    return builder.sitofp(builder.add(builder.shl(one, _SUMS([4] * TILE_ROWS)), two), _FLOATS)
+
+
+def _everywhere(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """A vector with this number in every lane."""
+    nothing = _FLOATS(ir.Undefined)
+    first = builder.insert_element(nothing, value, INT64(0))
+    return builder.shuffle_vector(first, nothing, ir.VectorType(ir.IntType(32), TILE_ROWS)([0] * TILE_ROWS))
+
+
 configure: Any = intrinsic(_configure)
 release: Any = intrinsic(_release)
 multiply_strips: Any = intrinsic(_multiply_strips)
+scale_strips: Any = intrinsic(_scale_strips)
 
 
 def load(builder: ir.IRBuilder, tile: int, address: ir.Value, row_bytes: ir.Value) -> None:
@@ -136,9 +184,9 @@ def load(builder: ir.IRBuilder, tile: int, address: ir.Value, row_bytes: ir.Valu
     call(builder, "tileloadd64", BYTE(tile), pointer(builder, address), row_bytes)
 
 
-def pointer(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    """The address as LLVM wants it."""
-    return builder.inttoptr(address, BYTE.as_pointer())
+def pointer(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type = BYTE) -> ir.Value:
+    """The address, of something of this kind, as LLVM wants it."""
+    return builder.inttoptr(address, kind.as_pointer())
 
 
 def call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
@@ -154,9 +202,7 @@ def multiply_tiles(x: Integers, scales: Floats, weight: Integers, weight_scales:
     """``out [tokens, rows]`` = ``x [tokens, columns]`` times ``weight [rows, columns]`` in tiles."""
     rows, columns = weight.shape
     halves = _halves(x)
-    sums = lined_up(4 * STRIPS * TILE_ROWS * TILE_ROWS).view(np.int32)
-    sums_of = sums.reshape((STRIPS, TILE_ROWS, TILE_ROWS))
-    share = rows // STRIPS
+    sums, share = lined_up(STRIPS * TILE_ROWS * TILE_COLUMNS), rows // STRIPS
     configure(LAYOUT.ctypes.data)
     for first in range(0, share, TILE_ROWS):
         for group in range(len(halves)):
@@ -164,10 +210,8 @@ def multiply_tiles(x: Integers, scales: Floats, weight: Integers, weight_scales:
             some, factors = out[begin : begin + TILE_TOKENS], scales[begin : begin + TILE_TOKENS]
             address = weight[first].ctypes.data
             multiply_strips(halves[group].ctypes.data, address, share * columns, columns, sums.ctypes.data)
-            for strip in range(STRIPS):
-                row = strip * share + first
-                here = slice(row, row + TILE_ROWS)
-                _scale(sums_of[strip], factors, weight_scales[here], some[:, here])
+            here, rest = weight_scales[first:].ctypes.data, some[:, first:].ctypes.data
+            scale_strips(sums.ctypes.data, len(some), factors.ctypes.data, here, share, rest, out.strides[0])
     release()
 
 
@@ -184,12 +228,3 @@ def _halves(x: Integers) -> NDArray[np.int8]:
             halves[group, place, column] = np.int8(x[token, column] >> 4)
             halves[group, TILE_TOKENS + place, column] = np.int8(x[token, column] & 15)
     return halves
-
-
-@njit(nogil=True, cache=True)
-def _scale(sums: NDArray[np.int32], scales: Floats, weight_scales: Floats, out: Floats) -> None:
-    """``out [tokens, TILE_ROWS]`` from the sums of one tile."""
-    for token in range(len(scales)):
-        for row in range(TILE_ROWS):
-            total = np.float32(np.int32(16) * sums[token, row] + sums[TILE_TOKENS + token, row])
-            out[token, row] = total * scales[token] * weight_scales[row]
