@@ -103,8 +103,8 @@ TRUSTED_LOGPROB = -0.35
 class Hypothesis:
     """What a recogniser heard in one stretch of sound.
 
-    ``avg_logprob``: natural, the mean over its tokens. ``padded``: a second look, with the 30 s window in view,
-    was needed. ``ends``: for each word of the text a sample of the stretch at which it is over, where that was
+    ``avg_logprob``: natural, the mean over its tokens. ``padded``: a second look was needed, or the whole window
+    of 30 s. ``ends``: for each word of the text a sample of the stretch at which it is over, where that was
     asked for. ``sure``: the words are likely to stay when more sound comes or a second look is taken.
     """
 

@@ -16,18 +16,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 
 import numpy as np
-from faster_whisper.tokenizer import Tokenizer
 
 from pipeline.backends.bfloat16 import bfloat16_pays
 from pipeline.backends.bfloat16_tiles import has_tiles, weights_in_tiles
 from pipeline.backends.kernels import Floats
+from pipeline.backends.whisper_beams import search
 from pipeline.backends.whisper_encoder_kernels import Tiled, hear
-from pipeline.backends.whisper_kernels import Memory, Weights, predict, read
+from pipeline.backends.whisper_kernels import Memory, predict
+from pipeline.backends.whisper_passes import Passes, Question, Written
 from pipeline.backends.whisper_weights import decoding
 from pipeline.prepared import Prepared
 
@@ -36,30 +35,6 @@ USUAL_FRAMES = 160  # 3.2 s of sound; what is heard comes in whole steps of the 
 LOOK_AHEAD = 6
 
 _callers = threading.local()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What the decoder begins with, and the most tokens it may write (those already known included).
-
-    ``known``: how many of the start's tokens are text already. ``guess``: the tokens that may follow it. ``over``:
-    set once nobody waits for the text any more; it then ends wherever it is.
-    """
-
-    tokenizer: Tokenizer
-    start: list[int]
-    known: int
-    limit: int
-    guess: list[int] = field(default_factory=list)
-    over: Event = field(default_factory=Event)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The text's tokens, and the mean log-probability with known ones as certain."""
-
-    ids: list[int]
-    logprob: float
 
 
 class WhisperDecoder:
@@ -81,7 +56,7 @@ class WhisperDecoder:
     def warm_up(self) -> None:
         """Have the loops compiled, or fetched from where an earlier process left them."""
         heard = self._ear.hear(np.zeros((USUAL_FRAMES, self._weights.positions.shape[1]), np.float32))
-        predict(_Passes(self._weights, heard, 1).read([0]), self._weights)
+        predict(Passes(self._weights, heard, 1).read([0]), self._weights)
 
     def takes(self, question: Question) -> bool:
         """Whether there is a text to write, and as many positions as it may take."""
@@ -90,30 +65,41 @@ class WhisperDecoder:
 
     def write(self, encoded: Floats, question: Question) -> Written:
         """The most likely text of ``encoded [frames, width]``, token by token."""
-        start, tokenizer = question.start, question.tokenizer
-        ids, total = start[len(start) - question.known :], 0.0
+        ids, total, start = question.text, 0.0, question.start
         draft = question.guess[: question.limit - question.known]
-        passes = _Passes(self._weights, self._ear.hear(encoded), len(start) + question.limit - question.known)
-        x = passes.read([*start, *draft])
-        logits = predict(x[len(start) - 1 :], self._weights)
-        for chosen, logprob in self._choices(passes, logits, draft, question):
+        passes = self._passes(encoded, question)
+        x = passes.read([*start, *draft])[len(start) - 1 :]
+        for chosen, logprob in self._choices(passes, x, draft, question):
             total += logprob
-            if chosen != tokenizer.eot:
+            if chosen != question.tokenizer.eot:
                 ids.append(chosen)
-            if chosen == tokenizer.eot or len(ids) == question.limit:
+            if chosen == question.tokenizer.eot or len(ids) == question.limit:
                 break
         return Written(ids, total / max(1, len(ids)))
 
-    def _choices(
-        self, passes: _Passes, logits: Floats, draft: list[int], question: Question
-    ) -> Iterator[tuple[int, float]]:
-        """The tokens chosen, each with its log-probability, without an end; the first pass was along ``draft``."""
-        text = question.start[len(question.start) - question.known :]
+    def search(self, encoded: Floats, question: Question, beams: int) -> list[Written]:
+        """The texts that so many lines lead to, going on side by side, whatever the guess."""
+        return search(self._passes(encoded, question, beams), self._predict, question, beams)
+
+    def _passes(self, encoded: Floats, question: Question, lines: int = 1) -> Passes:
+        capacity = len(question.start) + question.limit - question.known
+        return Passes(self._weights, self._ear.hear(encoded), capacity, lines)
+
+    def _predict(self, x: Floats, text: list[int]) -> Floats:
+        """The logits after tokens, those of the first after this text."""
+        logits: Floats = predict(x, self._weights)
+        logits[:, self._never] = -np.inf
         if not text:
             logits[0, self._never_first] = -np.inf
-        rest = draft
+        return logits
+
+    def _choices(
+        self, passes: Passes, x: Floats, draft: list[int], question: Question
+    ) -> Iterator[tuple[int, float]]:
+        """The tokens chosen, each with its log-probability, without an end; the first pass was along ``draft``."""
+        text, rest = question.text, draft
         while True:
-            logits[:, self._never] = -np.inf
+            logits = self._predict(x, text)
             for kept, (chosen, logprob) in enumerate(_most_likely(logits)):
                 text.append(chosen)
                 yield chosen, logprob
@@ -124,7 +110,7 @@ class WhisperDecoder:
             passes.crop(passes.length - len(draft) + kept)
             rest = continued(text, question.guess, rest[kept:])
             draft = rest[: min(LOOK_AHEAD, passes.room - 1)]
-            logits = predict(passes.read([text[-1], *draft]), self._weights)
+            x = passes.read([text[-1], *draft])
 
 
 def continued(text: list[int], guess: list[int], wrong: list[int]) -> list[int]:
@@ -140,32 +126,6 @@ def continued(text: list[int], guess: list[int], wrong: list[int]) -> list[int]:
             if tokens[at - 2 : at] == text[-2:]:
                 return tokens[at:]
     return wrong[1:] or guess[-1:]
-
-
-class _Passes:
-    """The decoder's passes over one stretch of sound, and the keys and values of what was read in them."""
-
-    def __init__(self, weights: Weights, heard: Memory, capacity: int) -> None:
-        layers, rows = weights.qkv.bias.shape
-        shape = (layers, weights.heads, capacity, rows // 3 // weights.heads)
-        self._weights, self._heard = weights, heard
-        self._written = Memory(np.empty(shape, np.float32), np.empty(shape, np.float32))
-        self._capacity, self.length = capacity, 0
-
-    @property
-    def room(self) -> int:
-        """How many more tokens can be read."""
-        return self._capacity - self.length
-
-    def read(self, ids: list[int]) -> Floats:
-        """Take the next tokens through all layers; returns them, ``[tokens, width]``."""
-        x: Floats = read(np.array(ids), self.length, self._written, self._heard, self._weights)
-        self.length += len(ids)
-        return x
-
-    def crop(self, length: int) -> None:
-        """Forget all but the first ``length`` tokens."""
-        self.length = length
 
 
 class _TiledEar:

@@ -22,9 +22,11 @@ class Tiled(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """An encoder's weights, all layers of a kind in one array."""
+    """An encoder's weights, all layers of a kind in one array; ``bands``: how many features it takes."""
 
-    convolutions: tuple[Tiled, Tiled]
+    bands: int
+    first_convolution: Tiled
+    second_convolution: Tiled
     positions: Floats
     attention_norm: Norm
     qkv: Tiled
@@ -56,7 +58,7 @@ def encode(features: Floats, weights: Weights) -> Floats:
 
 @njit(nogil=True, cache=True)
 def _convolved(features: Floats, weights: Weights) -> Floats:
-    first, second = weights.convolutions
+    first, second = weights.first_convolution, weights.second_convolution
     steps, frames = len(features), len(features) // 2
     once = np.empty((steps, first.bias.shape[1]), np.float32)
     _multiply_bent(_threes(features, 1), first, once)

@@ -47,7 +47,7 @@ class Weights(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Keys and values, each ``[layers, heads, positions, head width]``."""
+    """Keys and values, each ``[layers, heads, positions, head width]``; of what is written, those of each line."""
 
     keys: Floats
     values: Floats
@@ -55,25 +55,28 @@ class Memory(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, weights: Weights) -> Floats:
-    """Take tokens at the positions from ``begin`` on through all layers; returns them, ``[tokens, width]``.
+    """Take the next tokens ``[lines, tokens]``, at positions from ``begin`` on, through all layers.
 
-    Their keys and values are put into ``written``; ``heard`` holds those of the encoder's output.
+    Returns them, ``[lines * tokens, width]``. Their keys and values are put into ``written``; ``heard`` holds
+    those of the encoder's output.
     """
-    x, frames = _embedded(ids, begin, weights), heard.keys.shape[2]
+    tokens, frames = ids.shape[1], heard.keys.shape[2]
+    x = _embedded(ids, begin, weights)
     even = np.empty(0, np.float32)  # no place counts more than another
-    qkv = np.empty((len(ids), weights.qkv.bias.shape[1]), np.float32)
+    qkv = np.empty((len(x), weights.qkv.bias.shape[1]), np.float32)
     query, mixed = np.empty_like(x), np.empty_like(x)
-    wide = np.empty((len(ids), weights.up.bias.shape[1]), np.float32)
+    wide = np.empty((len(x), weights.up.bias.shape[1]), np.float32)
     for layer in range(weights.qkv.bias.shape[0]):
-        keys, values = written.keys[layer], written.values[layer]
         _linear(normed(x, weights.self_norm, layer), weights.qkv, layer, qkv)
-        for token in range(len(ids)):
-            _place(qkv[token], begin + token, keys, values)
-            attend(qkv[token], (0, begin + token + 1), keys, values, even, mixed[token])
+        for row in range(len(x)):
+            line, position = row // tokens, begin + row % tokens
+            keys, values = written.keys[line, layer], written.values[line, layer]
+            _place(qkv[row], position, keys, values)
+            attend(qkv[row], (0, position + 1), keys, values, even, mixed[row])
         _add(x, mixed, weights.self_out, layer)
         _linear(normed(x, weights.cross_norm, layer), weights.query, layer, query)
-        for token in range(len(ids)):
-            attend(query[token], (0, frames), heard.keys[layer], heard.values[layer], even, mixed[token])
+        for row in range(len(x)):
+            attend(query[row], (0, frames), heard.keys[layer], heard.values[layer], even, mixed[row])
         _add(x, mixed, weights.cross_out, layer)
         _linear(normed(x, weights.mlp_norm, layer), weights.up, layer, wide)
         _bend(wide)
@@ -91,10 +94,11 @@ def predict(x: Floats, weights: Weights) -> Floats:
 
 @njit(nogil=True, cache=True)
 def _embedded(ids: NDArray[np.int64], begin: int, weights: Weights) -> Floats:
-    x = np.empty((len(ids), weights.positions.shape[1]), np.float32)
-    for token in range(len(ids)):
-        unpack_row(weights.head, 0, ids[token], x[token])
-        x[token] += weights.positions[begin + token]
+    lines, tokens = ids.shape
+    x = np.empty((lines * tokens, weights.positions.shape[1]), np.float32)
+    for row in range(len(x)):
+        unpack_row(weights.head, 0, ids[row // tokens, row % tokens], x[row])
+        x[row] += weights.positions[begin + row % tokens]
     return x
 
 

@@ -19,7 +19,8 @@ from pipeline.backends.whisper_kernels import Linear, Norm, Weights
 from pipeline.prepared import Form, Prepared
 
 SPECIFICATION, REVISION = "WhisperSpec", 3
-FORM = Form("whisper-decoder-tiles" if usable() else "whisper-decoder", 2)
+ENCODER_FORM = Form("whisper-encoder-tiles", 1)
+DECODER_FORM = Form("whisper-decoder-tiles" if usable() else "whisper-decoder", 2)
 
 
 class Decoding(NamedTuple):
@@ -30,9 +31,15 @@ class Decoding(NamedTuple):
     cross_bias: Floats
 
 
+def encoding(folder: Path, prepared: Prepared | None) -> whisper_encoder_kernels.Weights:
+    """A model's encoder in tiles of bfloat16, as ``decoding`` has its decoder. Raises UnknownWeightsError."""
+    kind = whisper_encoder_kernels.Weights
+    return mapped.kept(kind, folder, ENCODER_FORM, prepared, lambda: EncoderWeights(folder).packed())
+
+
 def decoding(folder: Path, prepared: Prepared | None) -> Decoding:
     """A model's decoder, from what an earlier start has kept, or for the next. Raises UnknownWeightsError."""
-    return mapped.kept(Decoding, folder, FORM, prepared, lambda: DecoderWeights(folder).decoding())
+    return mapped.kept(Decoding, folder, DECODER_FORM, prepared, lambda: DecoderWeights(folder).decoding())
 
 
 class _Variables:
@@ -75,16 +82,12 @@ class EncoderWeights(_Variables):
         """Raises UnknownWeightsError where the model is of another kind."""
         super().__init__(folder, "encoder")
 
-    @property
-    def bands(self) -> int:
-        """How many features it takes."""
-        bands: int = self._variable("encoder/conv1/weight").shape[1]
-        return bands
-
     def packed(self) -> whisper_encoder_kernels.Weights:
         """The weights in tiles of bfloat16."""
         return whisper_encoder_kernels.Weights(
-            convolutions=(self._tiled("conv1"), self._tiled("conv2")),
+            bands=self._variable("encoder/conv1/weight").shape[1],
+            first_convolution=self._tiled("conv1"),
+            second_convolution=self._tiled("conv2"),
             positions=self.floats("encoder/position_encodings/encodings"),
             attention_norm=self.norm("self_attention/layer_norm"),
             qkv=self._tiled("self_attention/linear_0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from faster_whisper import WhisperModel
@@ -10,10 +12,11 @@ from audio.resample import resample
 from audio.wav import read_recording
 from pipeline.backends import whisper_ear
 from pipeline.backends.bfloat16_tiles import has_tiles
-from pipeline.backends.whisper_ear import WINDOW_FRAMES, WhisperEar, as_storage, own_encoder
+from pipeline.backends.whisper_ear import WhisperEar, as_storage, own_encoder
 from pipeline.backends.whisper_encoder import STEP_FRAMES, WhisperEncoder
-from pipeline.backends.whisper_weights import EncoderWeights
+from pipeline.backends.whisper_weights import ENCODER_FORM, encoding
 from pipeline.ports import RATE_HZ
+from pipeline.prepared import Prepared
 from pipeline.store import Store
 
 pytestmark = pytest.mark.models
@@ -36,7 +39,7 @@ def whisper(store: Store) -> WhisperModel:
 def test_it_encodes_as_float32_does_up_to_rounding(store: Store, whisper: WhisperModel, sound: np.ndarray) -> None:
     features = whisper.feature_extractor(sound, padding=0)[:, : 8 * STEP_FRAMES]
     exact = np.array(whisper.encode(features))
-    encoded = WhisperEncoder(EncoderWeights(store.path("whisper-base"))).encode(features)
+    encoded = WhisperEncoder(store.path("whisper-base")).encode(features)
     assert encoded.shape == exact.shape == (1, 4 * STEP_FRAMES, 512)
     assert np.sqrt(np.mean((encoded - exact) ** 2)) < 0.05 * exact.std()
 
@@ -45,19 +48,17 @@ def test_without_tiles_ctranslate2_encodes(
     store: Store, whisper: WhisperModel, sound: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whisper_ear, "has_tiles", lambda: False)
-    folder = store.path("whisper-base")
-    ear = WhisperEar(whisper, folder, own_encoder(folder))
+    ear = WhisperEar(whisper, own_encoder(store.path("whisper-base")))
     encoded = ear.encode(sound)
     assert encoded.shape[1] % STEP_FRAMES == 0
     assert np.array_equal(np.array(as_storage(encoded)), encoded)
 
 
-def test_silence_fills_the_window_behind_what_was_heard(
-    store: Store, whisper: WhisperModel, sound: np.ndarray
-) -> None:
-    folder = store.path("whisper-base")
-    ear = WhisperEar(whisper, folder, own_encoder(folder))
-    encoded = ear.encode(sound)
-    whole = ear.in_silence(encoded)
-    assert whole.shape[1] == WINDOW_FRAMES // 2
-    assert np.array_equal(whole[:, : encoded.shape[1]], encoded)
+@tiles
+def test_the_next_start_encodes_with_the_same_weights(store: Store, tmp_path: Path) -> None:
+    folder, prepared = store.path("whisper-base"), Prepared(tmp_path)
+    made, kept = encoding(folder, prepared), encoding(folder, prepared)
+    assert prepared.find(folder, ENCODER_FORM) is not None
+    assert made.bands == kept.bands
+    assert np.array_equal(made.second_convolution.weight, kept.second_convolution.weight)
+    assert np.array_equal(made.up.weight, kept.up.weight)
