@@ -63,7 +63,9 @@ def load_models(config: Config, store: Store, cores: Cores | None = None) -> Mod
         models = Models(
             cores=cores,
             vad=SileroModel(),
-            turn_end=SmartTurn(store.path("smart-turn-v3.2") / "smart-turn-v3.2-cpu.onnx", cores=cores),
+            turn_end=SmartTurn(
+                store.path("smart-turn-v3.2") / "smart-turn-v3.2-cpu.onnx", cores=cores, prepared=store.prepared
+            ),
             language_model=load_language_model(config, store, cores),
             recogniser=recogniser.result(),
         )
