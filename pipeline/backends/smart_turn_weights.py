@@ -155,4 +155,4 @@ def _tiled(layers: list[Floats], biases: list[Floats]) -> Tiled:
 
 
 def _float32(values: NDArray[Any]) -> Floats:
-    return np.ascontiguousarray(values, np.float32)
+    return np.array(values, np.float32)  # a copy: compiled loops are for arrays that can be changed
