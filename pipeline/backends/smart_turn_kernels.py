@@ -8,8 +8,8 @@ from pipeline.backends.bfloat16_tiles import multiply
 from pipeline.backends.compiler import FAST, njit
 from pipeline.backends.kernels import Floats
 from pipeline.backends.smart_turn_weights import Dense, Head
+from pipeline.backends.tiled_attention import in_tiles
 from pipeline.backends.tiles import LAYOUT, configure, release
-from pipeline.backends.whisper_encoder_kernels import in_tiles
 from pipeline.backends.whisper_kernels import bent, normed
 
 

@@ -17,7 +17,7 @@ from pipeline.backends import mapped
 from pipeline.backends.bfloat16_tiles import weights_in_tiles
 from pipeline.backends.ctranslate2_weights import UnknownWeightsError
 from pipeline.backends.kernels import Floats
-from pipeline.backends.whisper_encoder_kernels import Tiled
+from pipeline.backends.tiled_attention import Tiled
 from pipeline.backends.whisper_encoder_kernels import Weights as Encoder
 from pipeline.backends.whisper_kernels import Norm
 from pipeline.prepared import Form, Prepared

@@ -61,6 +61,12 @@ def lined_up(size: int) -> NDArray[np.int8]:
     return space[-space.ctypes.data % LINE :][:size]
 
 
+@njit(nogil=True, cache=True)
+def lined_up_floats(rows: int, columns: int) -> Floats:
+    """The same for floats ``[rows, columns]``, which malloc does not always begin with a line."""
+    return lined_up(4 * rows * columns).view(np.float32).reshape((rows, columns))
+
+
 def in_tiles(weights: NDArray[np.int8]) -> NDArray[np.int8]:
     """Weights ``[layers, rows, columns]`` in the order in which the unit takes them, the array's shape the same.
 

@@ -14,27 +14,22 @@ the guess.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from pipeline.backends.bfloat16 import bfloat16_pays
-from pipeline.backends.bfloat16_tiles import has_tiles, weights_in_tiles
+from pipeline.backends.bfloat16_tiles import has_tiles
 from pipeline.backends.kernels import Floats
 from pipeline.backends.whisper_beams import search
-from pipeline.backends.whisper_encoder_kernels import Tiled, hear
-from pipeline.backends.whisper_kernels import Memory, predict
+from pipeline.backends.whisper_hearing import USUAL_FRAMES, Ear, TiledEar
+from pipeline.backends.whisper_kernels import predict
 from pipeline.backends.whisper_passes import Passes, Question, Written
 from pipeline.backends.whisper_weights import decoding
 from pipeline.prepared import Prepared
 
-USUAL_FRAMES = 160  # 3.2 s of sound; what is heard comes in whole steps of the encoder
 # A token in a pass costs a third of a pass of its own.
 LOOK_AHEAD = 6
-
-_callers = threading.local()
 
 
 class WhisperDecoder:
@@ -49,7 +44,7 @@ class WhisperDecoder:
         loaded, config = decoding(folder, prepared), json.loads((folder / "config.json").read_text())
         self._weights = loaded.weights
         cross = loaded.cross_weight, loaded.cross_bias, loaded.weights.heads
-        self._ear = _TiledEar(*cross) if has_tiles() else _Ear(*cross, threads)
+        self._ear = TiledEar(*cross) if has_tiles() else Ear(*cross, threads)
         self._never: list[int] = config.get("suppress_ids", [])
         self._never_first: list[int] = config.get("suppress_ids_begin", [])
 
@@ -128,60 +123,8 @@ def continued(text: list[int], guess: list[int], wrong: list[int]) -> list[int]:
     return wrong[1:] or guess[-1:]
 
 
-class _TiledEar:
-    """Makes every layer's keys and values of the encoder's output: the one product that has many rows."""
-
-    def __init__(self, weight: Floats, bias: Floats, heads: int) -> None:
-        self._linear, self._heads = Tiled(weights_in_tiles(weight), bias), heads
-
-    def hear(self, encoded: Floats) -> Memory:
-        """Keys and values of ``encoded [frames, width]``."""
-        return Memory(*hear(encoded, self._linear, self._heads))
-
-
-class _Ear:
-    """The same for processors without tiles for bfloat16."""
-
-    def __init__(self, weight: Floats, bias: Floats, heads: int, threads: int) -> None:
-        import torch
-
-        self._heads, self._threads = heads, threads
-        self._weight, self._bias = torch.from_numpy(weight).flatten(0, 1), torch.from_numpy(bias).flatten()
-        if bfloat16_pays([self._weight], USUAL_FRAMES):
-            self._weight, self._bias = self._weight.bfloat16(), self._bias.bfloat16()
-
-    def hear(self, encoded: Floats) -> Memory:
-        """Keys and values of ``encoded [frames, width]``."""
-        import torch
-
-        _compute_with(self._threads)
-        frames, width = encoded.shape
-        with torch.inference_mode():
-            x = torch.from_numpy(encoded).to(self._weight.dtype)
-            both = torch.nn.functional.linear(x, self._weight, self._bias)
-            split = both.view(frames, -1, 2, self._heads, width // self._heads).permute(2, 1, 3, 0, 4)
-            keys, values = torch.empty(split.shape).copy_(split).numpy()
-        return Memory(keys, values)
-
-
 def _most_likely(logits: Floats) -> Iterator[tuple[int, float]]:
     """The first choice of each of ``logits [tokens, vocabulary]`` and its log-probability, as far as asked for."""
     for row in logits:
         chosen = int(row.argmax())
         yield chosen, -float(np.log(np.exp(row - row[chosen]).sum()))
-
-
-def _compute_with(threads: int) -> None:
-    """Have torch take so many threads for what this one asks of it, and leave all others as they are.
-
-    torch has a number for each thread that has computed, and one for those to come: both are set at once.
-    """
-    import torch
-
-    if getattr(_callers, "threads", 0) != threads:
-        for_others = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        other = threading.Thread(target=torch.set_num_threads, args=(for_others,))
-        other.start()
-        other.join()
-        _callers.threads = threads

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from pipeline.backends.compiler import FAST, njit
 from pipeline.backends.kernels import Floats, Packed, attend, project, unpack_row
+from pipeline.backends.tiles import lined_up_floats
+from pipeline.backends.whisper_hearing import Heard, look
 
 EPSILON = 1e-5
 
@@ -47,25 +49,24 @@ class Weights(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Keys and values, each ``[layers, heads, positions, head width]``; of what is written, those of each line."""
+    """Keys and values of what each line has written, ``[lines, layers, heads, positions, head width]``."""
 
     keys: Floats
     values: Floats
 
 
 @njit(nogil=True, cache=True)
-def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, weights: Weights) -> Floats:
+def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Heard, weights: Weights) -> Floats:
     """Take the next tokens ``[lines, tokens]``, at positions from ``begin`` on, through all layers.
 
-    Returns them, ``[lines * tokens, width]``. Their keys and values are put into ``written``; ``heard`` holds
-    those of the encoder's output.
+    Returns them, ``[lines * tokens, width]``. Their keys and values are put into ``written``.
     """
-    tokens, frames = ids.shape[1], heard.keys.shape[2]
+    tokens = ids.shape[1]
     x = _embedded(ids, begin, weights)
     even = np.empty(0, np.float32)  # no place counts more than another
-    qkv = np.empty((len(x), weights.qkv.bias.shape[1]), np.float32)
-    query, mixed = np.empty_like(x), np.empty_like(x)
-    wide = np.empty((len(x), weights.up.bias.shape[1]), np.float32)
+    qkv = lined_up_floats(len(x), weights.qkv.bias.shape[1])
+    query, mixed = lined_up_floats(*x.shape), lined_up_floats(*x.shape)
+    wide = lined_up_floats(len(x), weights.up.bias.shape[1])
     for layer in range(weights.qkv.bias.shape[0]):
         _linear(normed(x, weights.self_norm, layer), weights.qkv, layer, qkv)
         for row in range(len(x)):
@@ -75,8 +76,7 @@ def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, wei
             attend(qkv[row], (0, position + 1), keys, values, even, mixed[row])
         _add(x, mixed, weights.self_out, layer)
         _linear(normed(x, weights.cross_norm, layer), weights.query, layer, query)
-        for row in range(len(x)):
-            attend(query[row], (0, frames), heard.keys[layer], heard.values[layer], even, mixed[row])
+        look(query, heard, layer, mixed)
         _add(x, mixed, weights.cross_out, layer)
         _linear(normed(x, weights.mlp_norm, layer), weights.up, layer, wide)
         _bend(wide)
@@ -87,7 +87,7 @@ def read(ids: NDArray[np.int64], begin: int, written: Memory, heard: Memory, wei
 @njit(nogil=True, cache=True)
 def predict(x: Floats, weights: Weights) -> Floats:
     """The logits ``[tokens, vocabulary]`` after tokens that went through all layers."""
-    logits = np.empty((x.shape[0], weights.head.values.shape[1]), np.float32)
+    logits = lined_up_floats(x.shape[0], weights.head.values.shape[1])
     project(normed(x, weights.norm, 0), weights.head, 0, logits)
     return logits[:, : weights.vocabulary]
 
@@ -95,7 +95,7 @@ def predict(x: Floats, weights: Weights) -> Floats:
 @njit(nogil=True, cache=True)
 def _embedded(ids: NDArray[np.int64], begin: int, weights: Weights) -> Floats:
     lines, tokens = ids.shape
-    x = np.empty((lines * tokens, weights.positions.shape[1]), np.float32)
+    x = lined_up_floats(lines * tokens, weights.positions.shape[1])
     for row in range(len(x)):
         unpack_row(weights.head, 0, ids[row // tokens, row % tokens], x[row])
         x[row] += weights.positions[begin + row % tokens]
@@ -104,7 +104,7 @@ def _embedded(ids: NDArray[np.int64], begin: int, weights: Weights) -> Floats:
 
 @njit(nogil=True, cache=True)
 def _add(x: Floats, y: Floats, linear: Linear, layer: int) -> None:
-    added = np.empty_like(x)
+    added = lined_up_floats(*x.shape)
     _linear(y, linear, layer, added)
     x += added
 
@@ -119,7 +119,7 @@ def _linear(x: Floats, linear: Linear, layer: int, out: Floats) -> None:
 def normed(x: Floats, norm: Norm, layer: int) -> Floats:
     """``x [tokens, width]`` with mean 0 and variance 1 in every row, times the layer's weights."""
     tokens, width = x.shape
-    out = np.empty_like(x)
+    out = lined_up_floats(*x.shape)
     for token in range(tokens):
         total, squares = np.float32(0), np.float32(0)
         for column in range(width):

@@ -9,6 +9,7 @@ import numpy as np
 from faster_whisper.tokenizer import Tokenizer
 
 from pipeline.backends.kernels import Floats
+from pipeline.backends.whisper_hearing import Heard
 from pipeline.backends.whisper_kernels import Memory, Weights, read
 
 
@@ -47,7 +48,7 @@ class Passes:
     Up to ``lines`` texts of one length are read side by side.
     """
 
-    def __init__(self, weights: Weights, heard: Memory, capacity: int, lines: int = 1) -> None:
+    def __init__(self, weights: Weights, heard: Heard, capacity: int, lines: int = 1) -> None:
         layers, rows = weights.qkv.bias.shape
         shape = (lines, layers, weights.heads, capacity, rows // 3 // weights.heads)
         self._weights, self._heard = weights, heard

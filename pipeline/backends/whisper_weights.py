@@ -13,8 +13,8 @@ from pipeline.backends.bfloat16_tiles import weights_in_tiles
 from pipeline.backends.ctranslate2_weights import UnknownWeightsError, read_weights
 from pipeline.backends.dot_products import LANES
 from pipeline.backends.kernels import Floats, pack
+from pipeline.backends.tiled_attention import Tiled
 from pipeline.backends.tiles import TILED_ROWS, usable
-from pipeline.backends.whisper_encoder_kernels import Tiled
 from pipeline.backends.whisper_kernels import Linear, Norm, Weights
 from pipeline.prepared import Form, Prepared
 

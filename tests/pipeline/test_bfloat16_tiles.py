@@ -12,8 +12,8 @@ import pytest
 from pipeline.backends.bfloat16_tiles import has_tiles, multiply, strips, weights_in_tiles
 from pipeline.backends.compiler import njit
 from pipeline.backends.kernels import Floats, highest, pack, unpack_row
+from pipeline.backends.tiled_attention import in_tiles
 from pipeline.backends.tiles import LAYOUT, configure, release
-from pipeline.backends.whisper_encoder_kernels import in_tiles
 
 FEATURES = (
     "import pipeline.backends.lean_kernels; from numba.core.registry import cpu_target; "

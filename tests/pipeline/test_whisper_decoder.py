@@ -64,7 +64,7 @@ async def test_it_writes_what_ctranslate2_writes(
         cut = sound[: int(seconds * RATE_HZ)]
         heard, expected = await recogniser.recognise(cut), await stock.recognise(cut)
         assert words(heard.text) == words(expected.text)
-        assert heard.avg_logprob == pytest.approx(expected.avg_logprob, abs=0.05)
+        assert heard.avg_logprob == pytest.approx(expected.avg_logprob, abs=0.1)
 
 
 async def test_known_words_and_a_prompt_are_taken_as_ctranslate2_takes_them(
@@ -74,7 +74,7 @@ async def test_known_words_and_a_prompt_are_taken_as_ctranslate2_takes_them(
     cut = recordings["two_cities"][: int(4.7 * RATE_HZ)]
     heard, expected = await recogniser.recognise(cut, **known), await stock.recognise(cut, **known)
     assert words(heard.text) == words(expected.text)
-    assert heard.avg_logprob == pytest.approx(expected.avg_logprob, abs=0.05)
+    assert heard.avg_logprob == pytest.approx(expected.avg_logprob, abs=0.1)
 
 
 @pytest.mark.parametrize(
