@@ -15,96 +15,30 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from clients.codec_options import add_eval_options, add_inspect_options, add_train_options
 from pipeline.ports import InputError
 from pipeline.store import Store
 
 if TYPE_CHECKING:
     from clients.codec_timeline import Moment, Stretch
-    from codec.binding import BoundCodec
+    from codec.binding import BaseModel, BoundCodec
     from codec.dialogues import Example
     from codec.fit import Report
+    from codec.model import CodecConfig
     from codec.verdict import Verdict
 
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
-_BASE = "smollm2-135m-instruct"
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `codec` and its verbs to the commands of `echoic`."""
     parser = subparsers.add_parser("codec", help="train, judge and inspect the state codec of echoic memory")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="train|eval|inspect")
-    _add_train(verbs.add_parser("train", help="train a codec for a base model (minutes on a CPU)"))
-    _add_eval(verbs.add_parser("eval", help="how much of what the text tells does the state tell?"))
-    _add_inspect(verbs.add_parser("inspect", help="what is in a codec file, or in the memory of a recording"))
-
-
-def _add_train(parser: argparse.ArgumentParser) -> None:
-    _add_model(parser)
-    parser.add_argument("--data", type=Path, action="append", default=[], metavar="FILE.jsonl", help="dialogues")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the codec file to write")
-    parser.add_argument(
-        "--work", type=Path, default=Path("codec-work"), metavar="DIR", help="what a resumed run needs"
+    add_train_options(verbs.add_parser("train", help="train a codec for a base model (minutes on a CPU)"))
+    add_eval_options(verbs.add_parser("eval", help="how much of what the text tells does the state tell?"))
+    add_inspect_options(
+        verbs.add_parser("inspect", help="what is in a codec file, or in the memory of a recording")
     )
-    parser.add_argument("--examples", type=int, default=2000, metavar="N", help="taken from each data file")
-    parser.add_argument("--recall", type=int, default=1000, metavar="N", help="made-up recall dialogues")
-    parser.add_argument("--mode", default="attention_slots", help="attention_slots, cross_attention or additive")
-    parser.add_argument("--layer", type=int, metavar="L", help="layers below the state (default: 16 of 30)")
-    parser.add_argument("--ratio", type=int, default=16, metavar="R", help="a slot is 1/R of the model's width")
-    parser.add_argument("--slots", type=int, default=8, metavar="K", help="slots a segment")
-    parser.add_argument("--keep", type=float, default=2 / 3, metavar="SHARE", help="of a slot's numbers not zero")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--steps", type=int, metavar="N", help="stop after so many steps, whatever the epochs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: as torch finds best)")
-
-
-def _add_eval(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files", type=Path, nargs="+", metavar="CODEC", help="one codec file, or several to compare"
-    )
-    _add_model(parser)
-    parser.add_argument("--data", type=Path, action="append", default=[], metavar="FILE.jsonl", help="dialogues")
-    parser.add_argument("--examples", type=int, default=200, metavar="N", help="taken from each data file")
-    parser.add_argument("--recall", type=int, default=150, metavar="N", help="recall dialogues with unseen values")
-    parser.add_argument(
-        "--ranked",
-        type=int,
-        default=100,
-        metavar="N",
-        help="replies of each kind that take up a value, to rank it",
-    )
-    parser.add_argument("--decay", type=float, default=0.7)
-    parser.add_argument(
-        "--slots", type=int, action="append", metavar="K", help="judge with so many slots a segment"
-    )
-    parser.add_argument(
-        "--keep",
-        type=float,
-        action="append",
-        metavar="SHARE",
-        help="judge with so many of a slot's numbers not zero",
-    )
-    parser.add_argument("--quick", action="store_true", help="without the text controls and the ranking")
-    parser.add_argument("--record", action="store_true", help="write the figures into the codec file's header")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw recovery against bytes")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, metavar="N")
-
-
-def _add_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="CODEC|WAV", help="a codec file, or a recording")
-    _add_model(parser)
-    parser.add_argument(
-        "--codec", type=Path, metavar="CODEC", help="for a recording: the codec (default: the model's)"
-    )
-    parser.add_argument("--asr", default="whisper-base", metavar="MODEL", help="for a recording: the recogniser")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="for a recording: the picture")
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--llm", default=_BASE, metavar="MODEL", help="a store entry or a local folder")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -122,30 +56,39 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace, console: Console) -> int:
+    from codec.binding import load
     from codec.fit import fit, load_frozen
-    from codec.model import CodecConfig
     from codec.train import Recipe
 
     examples = _examples(args, "train", informed=0.5)
     frozen = load_frozen(model_path(args.llm), Path(args.llm).name)
-    layers = frozen.base.layers
-    config = CodecConfig(
-        d_model=frozen.base.d_model,
-        layer=args.layer if args.layer is not None else round(layers * 16 / 30),
+    everything = [example for part in examples.values() for example in part]
+    start = load(args.start, frozen.base) if args.start else None
+    begin, name = (start.codec, start.fingerprint.hex()) if start else (_new(args, frozen.base), "")
+    recipe = Recipe(args.epochs, args.steps, rate=args.rate, seed=args.seed, start=name)
+    with _bar(console) as report:
+        bound = fit(frozen, everything, begin, recipe, args.work, report)
+    bound.card["data"] = {name: len(part) for name, part in examples.items()}
+    if start:
+        bound.card["before"] = {name: value for name, value in start.card.items() if name != "figures"}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    bound.save(args.out)
+    console.print(f"{args.out}: {args.out.stat().st_size / 1e3:.0f} kB, for {frozen.base}", soft_wrap=True)
+    return 0
+
+
+def _new(args: argparse.Namespace, base: BaseModel) -> CodecConfig:
+    """The sizes that were asked for."""
+    from codec.model import CodecConfig
+
+    return CodecConfig(
+        d_model=base.d_model,
+        layer=args.layer if args.layer is not None else round(base.layers * 16 / 30),
         compression_ratio=1 / args.ratio,
         slots=args.slots,
         keep=args.keep,
         fusion_mode=args.mode,
     )
-    everything = [example for part in examples.values() for example in part]
-    recipe = Recipe(epochs=args.epochs, steps=args.steps, seed=args.seed)
-    with _bar(console) as report:
-        bound = fit(frozen, everything, config, recipe, args.work, report)
-    bound.card["data"] = {name: len(part) for name, part in examples.items()}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    bound.save(args.out)
-    console.print(f"{args.out}: {args.out.stat().st_size / 1e3:.0f} kB, for {frozen.base}", soft_wrap=True)
-    return 0
 
 
 def _eval(args: argparse.Namespace, console: Console) -> int:

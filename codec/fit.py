@@ -70,21 +70,23 @@ def load_frozen(source: Path | str, model_id: str, exact: bool = False) -> Froze
 def fit(
     frozen: Frozen,
     examples: Sequence[Example],
-    config: CodecConfig,
+    begin: CodecConfig | StateCodec,
     recipe: Recipe,
     work: Path,
     report: Report = lambda phase, done, total, note="": None,
 ) -> BoundCodec:
-    """Train a codec. ``work`` keeps lessons and the checkpoint: an interrupted run goes on from there.
+    """Train a codec, a new one or one further.
 
-    The same examples, configuration and recipe give the same codec on the same machine.
+    ``work`` keeps lessons and the checkpoint: an interrupted run goes on from there. The same
+    examples, beginning and recipe give the same codec on the same machine.
     """
     torch.manual_seed(recipe.seed)
-    codec = StateCodec(config).to(frozen.model.device)
+    codec = (StateCodec(begin) if isinstance(begin, CodecConfig) else begin.resized()).to(frozen.model.device)
     injector = Injector(frozen.model, codec, frozen.sink_id)
     try:
         lessons = _lessons(frozen, injector, examples, work, report)
-        codec.start_from(torch.cat([segment for lesson in lessons for segment in lesson.segments]))
+        if isinstance(begin, CodecConfig):
+            codec.start_from(torch.cat([segment for lesson in lessons for segment in lesson.segments]))
         work.mkdir(parents=True, exist_ok=True)
         trainer = Trainer(Student(injector), lessons, recipe, work / f"checkpoint-{recipe.seed}.pt")
         trainer.run(lambda step, loss: report("training", step, trainer.steps, f"loss {loss:.3f}"))

@@ -23,8 +23,8 @@ FUSION_MODES: tuple[FusionMode, ...] = get_args(FusionMode)
 
 # A token whose mass were zero would be indistinguishable from an empty slot.
 _MIN_MASS = 0.02
-# Twice the attention: it gave a codec that was trained without five points of recovery more.
-_FIRST_GAIN = 0.7
+# Held while the codec learns: left to the loss it sinks below what recovers most.
+_GAIN = 1.2
 
 
 class CodecError(Exception):
@@ -194,12 +194,14 @@ class StateDecoder(nn.Module):
     """Slots back into the model from the input of layer L+1 on, in the way that ``fusion_mode`` names.
 
     - ``attention_slots``: slots are decoded to width d and stand as virtual positions behind the first token,
-      in the upper layers only; the frozen attention reads them. Weights act as log-weights on its logits, with a
-      learned ``gain`` for all slots: what the frozen layers normalise cannot ask for more attention by itself.
+      in the upper layers only; the frozen attention reads them. Weights act as log-weights on its logits, with
+      one ``gain`` for all slots: what the frozen layers normalise cannot ask for more attention by itself.
     - ``cross_attention``: the decoder's own attention reads the slots, at some of the upper layers, and adds what
       it read to the stream.
     - ``additive``: one vector, the weighted mean of the slots, is added to every position of the stream.
     """
+
+    gain: Tensor
 
     def __init__(self, config: CodecConfig) -> None:
         super().__init__()
@@ -210,7 +212,7 @@ class StateDecoder(nn.Module):
         self.expand = nn.Linear(config.code_dims, config.d_model, bias=False)
         if config.fusion_mode == "attention_slots":
             self.offset = nn.Parameter(torch.zeros(config.d_model))
-            self.gain = nn.Parameter(torch.zeros(1))
+            self.register_buffer("gain", torch.full((1,), _GAIN))
         else:
             self.place = nn.Parameter(torch.ones(config.window_slots, config.code_dims))
 
@@ -220,7 +222,6 @@ class StateDecoder(nn.Module):
         if self.config.fusion_mode == "attention_slots":
             self.expand.weight.copy_(axes.T * scale)
             self.offset.copy_(center * scale)
-            self.gain.fill_(_FIRST_GAIN)
         elif self.config.fusion_mode == "additive":
             self.expand.weight.copy_(axes.T * scale * 0.1)
         else:

@@ -1,8 +1,9 @@
 """Trains a codec by distillation: with the state, the frozen model shall reply as it does with the text.
 
 Only the codec learns. The loss is the KL divergence from the model that reads the segments' full text to the model
-that reads their state, over the tokens of the reply. In a share of the batches the state is another dialogue's and
-the model without any context is the teacher, so that an irrelevant state does no harm.
+that reads their state, over the tokens of the reply, of which those of the answer weigh more. In a share of the
+batches the state is another dialogue's and the model without any context is the teacher, so that an irrelevant
+state does no harm.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ SAVED_EVERY = 50  # steps: a minute or two of work that an interruption may cost
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to train. ``steps``: at most so many; ``decays``: what weights segments get, drawn anew every batch."""
+    """How to train.
+
+    ``steps``: at most so many; ``decays``: what weights segments get, drawn anew every batch; ``answer_weight``:
+    how many other tokens of a reply one of its answer counts as; ``start``: the fingerprint of the codec that is
+    trained further, "" for a new one.
+    """
 
     epochs: int = 3
     steps: int | None = None
@@ -39,7 +45,9 @@ class Recipe:
     warmup: int = 15
     wrong_share: float = 0.15
     decays: tuple[float, ...] = (0.7, 0.7, 0.7, 1.0)
+    answer_weight: float = 3.0
     seed: int = 0
+    start: str = ""
 
 
 class Student:
@@ -95,8 +103,8 @@ class Student:
         return torch.tensor(sorted(set(torch.cat(found).tolist())), device=device)
 
 
-def distillation_loss(student: Student, batch: Batch, vocabulary: Tensor, decay: float, wrong: bool) -> Tensor:
-    """KL from teacher to student, a token, over ``vocabulary``. ``wrong``: each row has another row's state."""
+def divergence(student: Student, batch: Batch, vocabulary: Tensor, decay: float, wrong: bool) -> Tensor:
+    """KL [R] from teacher to student over ``vocabulary``. ``wrong``: each row has another row's state."""
     slots, filled = student.encode(batch)
     if wrong:
         slots, filled = slots.roll(1, 0), filled.roll(1, 0)
@@ -104,7 +112,13 @@ def distillation_loss(student: Student, batch: Batch, vocabulary: Tensor, decay:
     replied = student.logits(student.reply(batch, injection), vocabulary).log_softmax(-1)
     with torch.no_grad():
         taught = student.logits(batch.untaught if wrong else batch.taught, vocabulary).log_softmax(-1)
-    return functional.kl_div(replied, taught, log_target=True, reduction="batchmean")
+    return functional.kl_div(replied, taught, log_target=True, reduction="none").sum(-1)
+
+
+def distillation_loss(divergence: Tensor, in_answer: Tensor, answer_weight: float) -> Tensor:
+    """The mean of a divergence [R], in which the tokens of the answers weigh more than others."""
+    weights = 1 + (answer_weight - 1) * in_answer
+    return (divergence * weights).sum() / weights.sum()
 
 
 class Trainer:
@@ -152,7 +166,8 @@ class Trainer:
         device = self._student.injector.model.device
         batch = collate([self._lessons[row] for row in rows], self._student.codec.config.window, device)
         wrong = len(rows) > 1 and rng.random() < self._recipe.wrong_share
-        loss = distillation_loss(self._student, batch, self._vocabulary, rng.choice(self._recipe.decays), wrong)
+        found = divergence(self._student, batch, self._vocabulary, rng.choice(self._recipe.decays), wrong)
+        loss = distillation_loss(found, batch.in_answer, self._recipe.answer_weight)
         self._optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._student.codec.parameters(), 1.0)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clients import codec
+from codec.binding import load
 from codec.dialogues import SYSTEMS, Example, Turn
 from codec.fit import Frozen
 from codec.recall import recall
@@ -74,6 +75,17 @@ def test_a_codec_is_trained_judged_and_inspected(command, capsys: pytest.Capture
     shown = capsys.readouterr().out
     assert "LlamaForCausalLM" in shown
     assert '"figures"' in shown
+
+
+def test_a_codec_that_is_trained_further_tells_what_came_before(command) -> None:  # type: ignore[no-untyped-def]
+    command(*TRAIN)
+    assert (
+        command(*TRAIN, "--start", "a.safetensors", "--work", "on", "--out", "b.safetensors", "--rate", "1e-3")
+        == 0
+    )
+    before, after = load(Path("a.safetensors")), load(Path("b.safetensors"))
+    assert after.card["recipe"]["start"] == before.fingerprint.hex()
+    assert after.card["before"]["recipe"] == before.card["recipe"]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

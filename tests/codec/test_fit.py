@@ -15,7 +15,7 @@ from codec.inject import Injector
 from codec.model import CodecConfig, CodecError, StateCodec
 from codec.prompts import Prompts
 from codec.recall import recall
-from codec.train import Recipe, Student
+from codec.train import Recipe, Student, distillation_loss
 from pipeline.store import Store
 from tests.codec import tiny
 
@@ -77,6 +77,20 @@ def test_a_checkpoint_of_another_run_is_refused(
     fit(base, SOME, CONFIG, RECIPE, tmp_path)
     with pytest.raises(CodecError, match="another run"):
         fit(base, SOME, replace(CONFIG, slots=3), RECIPE, tmp_path)
+
+
+def test_a_codec_that_is_trained_further_begins_where_it_was(base: Frozen, tmp_path: Path) -> None:
+    before = fit(base, SOME, CONFIG, RECIPE, tmp_path / "before")
+    still = fit(base, SOME, before.codec, replace(RECIPE, rate=0.0, start="before"), tmp_path / "still")
+    on = fit(base, SOME, before.codec, replace(RECIPE, start="before"), tmp_path / "on")
+    assert all(torch.equal(was, now) for was, now in zip(weights(before), weights(still), strict=True))
+    assert on.fingerprint != before.fingerprint
+
+
+def test_the_tokens_of_an_answer_weigh_more_than_those_around_it() -> None:
+    divergence, in_answer = torch.tensor([1.0, 1.0, 4.0]), torch.tensor([False, False, True])
+    assert distillation_loss(divergence, in_answer, answer_weight=1.0) == 2.0
+    assert distillation_loss(divergence, in_answer, answer_weight=3.0) == pytest.approx(2.8)
 
 
 def test_training_leaves_the_base_model_untouched(base: Frozen, tmp_path: Path) -> None:

@@ -145,13 +145,9 @@ def test_a_gain_is_the_same_for_all_slots_that_hold_something() -> None:
     torch.nn.init.constant_(injector.codec.decoder.gain, 0.5)
     both = injector.prepare([tiny.state(segments=2), tiny.state(segments=1)])
     assert both is not None
-    older, newest = both.log_weights[0, 0], both.log_weights[0, -1]
-    assert newest == 0.5
-    assert older - newest == pytest.approx(torch.tensor(0.7).log().item())
+    assert both.log_weights[0, -1] == 0.5
+    assert both.log_weights[1, -1] == 0.5
     assert both.log_weights[1, 0] == -torch.inf
-    trained = injector.inject(both.slots, both.log_weights)
-    trained.log_weights[0].sum().backward()
-    assert injector.codec.decoder.gain.grad == both.log_weights.shape[1]
 
 
 def test_a_heavier_segment_is_read_more() -> None:
@@ -160,8 +156,8 @@ def test_a_heavier_segment_is_read_more() -> None:
     light = injector.prepare([tiny.state(segments=2)])
     assert light is not None
     newest, older = light.log_weights[0, -1], light.log_weights[0, 0]
-    assert newest == 0
-    assert older == pytest.approx(torch.tensor(0.7).log().item())
+    assert newest == injector.codec.decoder.gain
+    assert older - newest == pytest.approx(torch.tensor(0.7).log().item())
     assert tiny.run(model, tokens).isfinite().all()
 
 
