@@ -21,7 +21,7 @@ from clients.options import add_model_options, config_from
 from clients.realtime import RATE_HZ, RealtimeClient, ServerGone, connect
 from clients.recordings import Recording
 from clients.tables import titled
-from clients.traces import kept_by, word_pairs
+from clients.traces import kept_by, own_texts, word_pairs
 from clients.uplink import Uplink, open_uplink
 from pipeline.config import Config
 from pipeline.ports import Voice
@@ -165,6 +165,8 @@ async def spoken(text: str, voice: Voice) -> Recording:
 
 async def converse(server: Server, utterances: Sequence[Recording], gap_s: float = 0.0) -> Answer:
     """Say these in one session, each so long after the reply before it was heard; the reply to the last one."""
+    private = server.config.memory.mode == "echoic"
+    own = own_texts(server) if private else frozenset[str]()
     async with connect(server.realtime_url, timing=True) as client:
         await client.configure(audio={"input": {"transcription": {"model": "default"}}})
         async with open_uplink(client) as uplink:
@@ -175,8 +177,8 @@ async def converse(server: Server, utterances: Sequence[Recording], gap_s: float
                 replies.append(await _answered(utterance, client, uplink))
             *before, reply = replies
             kept: list[str] = []
-            if server.config.memory.mode == "echoic":
-                kept = kept_by(server, _only_in(before, reply), (utterances, replies, client, uplink))
+            if private:
+                kept = kept_by(server, _only_in(before, reply), (utterances, replies, client, uplink), own)
     return Answer(reply.heard, reply.text, (reply.record or {}).get("state_entropy_bits"), tuple(kept))
 
 
